@@ -1,18 +1,15 @@
-// Opens a page in headless Chromium in every appearance and prints what was found as JSON.
-// usage: node browse.mjs CHROMIUM FILE.html|URL [PICTURES|-] [NAME=VALUE] [LOOKS]; PICTURES: a folder for screenshots, then a
-// cookie; LOOKS: names of appearances, all without
+// Opens pages in headless Chromium in every appearance and prints what was found.
+// usage: node browse.mjs CHROMIUM
+// A line of the standard input is a request, an array in JSON: FILE.html or URL; a folder for screenshots or "-"; a cookie
+// NAME=VALUE or ""; names of appearances, "" for all. The answer is a line of JSON: {"found": ...} or {"error": TEXT}.
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { createRequire } from "node:module";
+import { createInterface } from "node:readline";
 import { chromium } from "playwright-core";
 
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf-8");
-const [program, file, folder, cookie, looks] = process.argv.slice(2);
-const pictures = folder === "-" ? undefined : folder;
-const served = file.startsWith("http:");
-const url = served ? file : pathToFileURL(file).href;
-const own = served ? `${new URL(url).origin}/` : url;
 const appearances = [
   { name: "light", colorScheme: "light", width: 1280 },
   { name: "dark", colorScheme: "dark", width: 1280 },
@@ -20,7 +17,7 @@ const appearances = [
   { name: "phone-light", colorScheme: "light", width: 390 },
   { name: "phone-dark", colorScheme: "dark", width: 390 },
   { name: "print", colorScheme: "light", width: 794, media: "print" },
-].filter((one) => !looks || looks.split(",").includes(one.name));
+];
 
 function inspect() {
   const root = document.documentElement;
@@ -88,29 +85,42 @@ async function keyboard(page) {
   return { stops, unreached: stops - reached.size, unseen };
 }
 
-const browser = await chromium.launch({ executablePath: program, args: ["--no-sandbox", "--disable-gpu"] });
-const found = {};
-for (const look of appearances) {
-  const context = await browser.newContext({
-    viewport: { width: look.width, height: 844 },
-    colorScheme: look.colorScheme,
-    bypassCSP: false,
-  });
-  if (cookie) {
-    const [name, value] = cookie.split("=");
-    await context.addCookies([{ name, value, url }]);
+// The appearances of one page, one after the other in a tab of a context that no other page has had.
+async function visit(browser, file, folder, cookie, looks) {
+  const served = file.startsWith("http:");
+  const url = served ? file : pathToFileURL(file).href;
+  const context = await browser.newContext({ bypassCSP: false });
+  try {
+    if (cookie) {
+      const [name, value] = cookie.split("=");
+      await context.addCookies([{ name, value, url }]);
+    }
+    const page = await context.newPage();
+    const found = {};
+    for (const look of appearances.filter((one) => !looks || looks.split(",").includes(one.name))) {
+      const picture = folder === "-" ? undefined : join(folder, `${look.name}.png`);
+      found[look.name] = await looked(page, url, served, look, picture);
+    }
+    return found;
+  } finally {
+    await context.close();
   }
-  const page = await context.newPage();
+}
+
+async function looked(page, url, served, look, picture) {
+  const own = served ? `${new URL(url).origin}/` : url;
   const messages = [];
   const requests = [];
+  page.removeAllListeners();
   page.on("console", (message) => messages.push(`${message.type()}: ${message.text()}`));
   page.on("pageerror", (error) => messages.push(`error: ${error.message}`));
   page.on("request", (request) => requests.push(request.url()));
+  await page.setViewportSize({ width: look.width, height: 844 });
   await page.emulateMedia({ colorScheme: look.colorScheme, media: look.media ?? "screen" });
   await page.goto(url, { waitUntil: "load" });
   const shut = await page.evaluate(inspect);
-  if (pictures) {
-    await page.screenshot({ path: join(pictures, `${look.name}.png`), fullPage: true });
+  if (picture) {
+    await page.screenshot({ path: picture, fullPage: true });
   }
   await page.evaluate(() => document.querySelectorAll("details").forEach((one) => (one.open = true)));
   const open = await page.evaluate(inspect);
@@ -122,7 +132,7 @@ for (const look of appearances) {
     const result = await window.axe.run(document, { runOnly: { type: "tag", values: ["wcag2a", "wcag2aa"] } });
     return result.violations.map((one) => ({ id: one.id, nodes: one.nodes.slice(0, 5).map((node) => node.html.slice(0, 200)) }));
   });
-  found[look.name] = {
+  return {
     ...shut,
     overflow: Math.max(shut.overflow, open.overflow),
     messages,
@@ -131,7 +141,16 @@ for (const look of appearances) {
     keys,
     faults,
   };
-  await context.close();
+}
+
+const browser = await chromium.launch({ executablePath: process.argv[2], args: ["--no-sandbox", "--disable-gpu"] });
+for await (const line of createInterface({ input: process.stdin })) {
+  let answer;
+  try {
+    answer = { found: await visit(browser, ...JSON.parse(line)) };
+  } catch (error) {
+    answer = { error: error.stack };
+  }
+  process.stdout.write(`${JSON.stringify(answer)}\n`);
 }
 await browser.close();
-process.stdout.write(JSON.stringify(found));

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import functools
 import json
 import shutil
 import subprocess
@@ -32,19 +34,37 @@ def open_page(
     """
     if pictures is not None:
         pictures.mkdir(parents=True, exist_ok=True)
-    found: dict[str, dict[str, Any]] = _run("browse.mjs", str(page), str(pictures or "-"), cookie, looks)
+    browser = _browser()
+    assert browser.stdin is not None
+    assert browser.stdout is not None
+    browser.stdin.write(json.dumps([str(page), str(pictures or "-"), cookie, looks]) + "\n")
+    browser.stdin.flush()
+    line = browser.stdout.readline()
+    assert line, "the browser has ended"
+    answer = json.loads(line)
+    assert "error" not in answer, answer["error"]
+    found: dict[str, dict[str, Any]] = answer["found"]
     return found
+
+
+@functools.cache
+def _browser() -> subprocess.Popen[str]:
+    """Start the browser that opens all pages of a test process: its start costs as much as a page."""
+    command = [node(), str(HERE / "browse.mjs"), chromium()]
+    process = subprocess.Popen(command, cwd=HERE, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    atexit.register(_end, process)
+    return process
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    """End the browser, by the end of its input."""
+    process.communicate()
 
 
 def press(address: str, steps: list[dict[str, str]]) -> dict[str, Any]:
     """Return the findings of press.mjs after `steps` on the keyboard; no mouse is moved."""
-    found: dict[str, Any] = _run("press.mjs", address, json.dumps(steps))
-    return found
-
-
-def _run(script: str, *arguments: str) -> Any:
-    program = chromium()
-    command = [node(), str(HERE / script), program, *arguments]
+    command = [node(), str(HERE / "press.mjs"), chromium(), address, json.dumps(steps)]
     done = subprocess.run(command, cwd=HERE, capture_output=True, text=True, timeout=SECONDS, check=False)
     assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found

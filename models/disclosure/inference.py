@@ -44,8 +44,25 @@ class _Target:
     hidden: int
 
 
-IsRight = Callable[[_Target, Ints], bool]
-"""Whether the guess of some voting cases is the truth of a target."""
+@content_free()
+@dataclass(frozen=True, slots=True)
+class _Guesser:
+    """Votes on one secret, and their check.
+
+    Parameters
+    ----------
+    guess
+        Returns the guess of some voting cases for a target of which some items are known, as a number.
+    is_right
+        Returns whether a guess is the truth of a target.
+    """
+
+    guess: Callable[[Ints, Codes], float]
+    is_right: Callable[[float, _Target], bool]
+
+
+NO_GUESS = -1.0
+"""Guess of voting cases that all lack the value."""
 
 
 @content_free("name")
@@ -67,7 +84,7 @@ class _Secret:
 
     name: str
     hindered: Callable[[Material], str]
-    guesser: Callable[[Material, CodedCases, CodedCases], IsRight]
+    guesser: Callable[[Material, CodedCases, CodedCases], _Guesser]
     best_guess: Callable[[EventLog], float]
 
 
@@ -167,6 +184,12 @@ class _Voters:
         self.coded = coded
         self.rows, self._place_of_case = np.unique(coded.row_of_case, return_inverse=True)
         self.texts = material.texts[self.rows]
+        self._material = material
+
+    def alike(self, row: int) -> npt.NDArray[np.bool_]:
+        """Return which of `rows` have the known attributes of a row of `Material.traces`, all if none has, bool[R]."""
+        alike = self._material.same_attributes(row, self.rows)
+        return alike if alike.any() else np.ones(len(self.rows), dtype=np.bool_)
 
     def cases(self, chosen: npt.NDArray[np.bool_]) -> Ints:
         """Return the cases of chosen rows (bool[R], one of each of `rows`), ascending."""
@@ -186,20 +209,36 @@ def _right(
     chosen = cases[lengths >= 2]
     if not len(chosen) or not secrets:
         return {}
-    checks = [secret.guesser(material, voters.coded, attacked) for secret in secrets]
+    guessers = [secret.guesser(material, voters.coded, attacked) for secret in secrets]
+    attribute_class = _classes(material.traces.values[:, attacked.row_of_case[chosen]]).tolist()
+    alike_of_class: dict[int, npt.NDArray[np.bool_]] = {}
     right = np.zeros((len(secrets), len(chosen)), dtype=np.int64)
     for _ in range(DRAWS):
         targets = [_target(material, attacked, case, rng) for case in chosen.tolist()]
         known_texts = [material.text(target.known_items) for target in targets]
-        # Many targets know the same items: each set of them is compared once.
         distinct, place = np.unique(np.asarray(known_texts, dtype=np.object_), return_inverse=True)
         shared = cdist(distinct.tolist(), voters.texts, scorer=LCSseq.similarity, dtype=np.int32)
-        for number, target in enumerate(targets):
-            near = _nearest(material, voters, shared[place[number]], int(attacked.row_of_case[target.case]))
-            voting = voters.cases(near)
-            for secret, is_right in enumerate(checks):
-                right[secret, number] += is_right(target, voting)
+        # Of many targets the same items and attributes are known: the same cases vote on all of them.
+        guesses: dict[tuple[int, int], list[float]] = {}
+        for number, (target, knowledge) in enumerate(
+            zip(targets, zip(place.tolist(), attribute_class, strict=True), strict=True)
+        ):
+            if knowledge not in guesses:
+                text, attributes = knowledge
+                if attributes not in alike_of_class:
+                    alike_of_class[attributes] = voters.alike(int(attacked.row_of_case[target.case]))
+                voting = voters.cases(_nearest(shared[text], alike_of_class[attributes]))
+                guesses[knowledge] = [guesser.guess(voting, target.known_items) for guesser in guessers]
+            for secret, guess in enumerate(guesses[knowledge]):
+                right[secret, number] += guessers[secret].is_right(guess, target)
     return {secret.name: Successes(chosen, right[number] / DRAWS, DRAWS) for number, secret in enumerate(secrets)}
+
+
+def _classes(values: npt.NDArray[Any]) -> Ints:
+    """Return a number for each column of int[A, N], the same for equal columns; 0 without attributes."""
+    if not len(values):
+        return np.zeros(values.shape[1], dtype=np.int64)
+    return np.unique(values, axis=1, return_inverse=True)[1].reshape(-1)
 
 
 def _target(material: Material, attacked: CodedCases, case: int, rng: np.random.Generator) -> _Target:
@@ -210,11 +249,8 @@ def _target(material: Material, attacked: CodedCases, case: int, rng: np.random.
     return _Target(case, trace[known_places], int(trace[drawn_places[-1]]))
 
 
-def _nearest(material: Material, voters: _Voters, shared: Any, row: int) -> npt.NDArray[np.bool_]:
-    """Return which rows are nearest, bool[R], among those with the known attributes if there are any."""
-    alike = material.same_attributes(row, voters.rows)
-    if not alike.any():
-        alike = np.ones(len(voters.rows), dtype=np.bool_)
+def _nearest(shared: Any, alike: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+    """Return which rows share most items with a target, bool[R], among those that are alike."""
     most = shared[alike].max()
     nearest: npt.NDArray[np.bool_] = alike & (shared == most)
     return nearest
@@ -254,14 +290,16 @@ def _value(attribute: str) -> _Secret:
             return f"no value of {attribute!r} in the release is in the original (the release shows classes)"
         return ""
 
-    def guesser(_: Material, voters: CodedCases, truth: CodedCases) -> IsRight:
+    def guesser(_: Material, voters: CodedCases, truth: CodedCases) -> _Guesser:
         votes, true = _common_codes(voters.log.case_values(attribute), truth.log.case_values(attribute))
 
-        def is_right(target: _Target, voting: Ints) -> bool:
-            guess = _most_frequent(votes[voting])
-            return guess >= 0 and guess == int(true[target.case])
+        def guess(voting: Ints, _: Codes) -> float:
+            return _most_frequent(votes[voting])
 
-        return is_right
+        def is_right(guess: float, target: _Target) -> bool:
+            return guess != NO_GUESS and guess == int(true[target.case])
+
+        return _Guesser(guess, is_right)
 
     def best_guess(original: EventLog) -> float:
         return _share_of_most_frequent(original.case_values(attribute).codes)
@@ -269,16 +307,16 @@ def _value(attribute: str) -> _Secret:
     return _Secret(f"value of {attribute}", hindered, guesser, best_guess)
 
 
-def _further_item(material: Material, voters: CodedCases, _: CodedCases) -> IsRight:
+def _further_item(material: Material, voters: CodedCases, _: CodedCases) -> _Guesser:
     """Guess the item of one more event: the item that the voting cases have most often, apart from the known ones."""
     view = material.traces
 
-    def is_right(target: _Target, voting: Ints) -> bool:
+    def guess(voting: Ints, known_items: Codes) -> float:
         rows = voters.row_of_case[voting]
-        further = _further_items(view.starts, view.codes, rows, target.known_items, len(view.alphabet))
-        return bool(further.any()) and int(further.argmax()) == target.hidden
+        further = _further_items(view.starts, view.codes, rows, known_items, len(view.alphabet))
+        return int(further.argmax()) if further.any() else NO_GUESS
 
-    return is_right
+    return _Guesser(guess, lambda guess, target: guess == target.hidden)
 
 
 @kernel
@@ -327,22 +365,24 @@ def _without_times(material: Material) -> str:
     return "the original carries no times" if ordinal(material.original) else ""
 
 
-def _duration(_: Material, voters: CodedCases, truth: CodedCases) -> IsRight:
+def _duration(_: Material, voters: CodedCases, truth: CodedCases) -> _Guesser:
     """Guess the duration that is right for most of the voting cases.
 
     The median would be right for neither of two cases that differ.
     """
     votes, true = _durations(voters.log), _durations(truth.log)
 
-    def is_right(target: _Target, voting: Ints) -> bool:
+    def guess(voting: Ints, _: Codes) -> float:
         present = votes[voting][~np.isnan(votes[voting])]
         if not len(present):
-            return False
+            return NO_GUESS
         alike = _most_alike(np.sort(present))
-        guess = math.sqrt(float(alike[0]) * float(alike[-1]))
+        return math.sqrt(float(alike[0]) * float(alike[-1]))
+
+    def is_right(guess: float, target: _Target) -> bool:
         return 1 / TOLERANCE <= guess / float(true[target.case]) <= TOLERANCE
 
-    return is_right
+    return _Guesser(guess, is_right)
 
 
 def _best_duration(original: EventLog) -> float:
@@ -380,23 +420,28 @@ def _without_resources(material: Material) -> str:
     return ""
 
 
-def _resource(material: Material, voters: CodedCases, truth: CodedCases) -> IsRight:
+def _resource(material: Material, voters: CodedCases, truth: CodedCases) -> _Guesser:
     """Guess who did the first known activity: who did it most often in the voting cases."""
     activity, true_activity = _common_codes(voters.log.activity, truth.log.activity)
     resource, true_resource = _common_codes(voters.log.resource, truth.log.resource)
     code_of = {value: code for code, value in enumerate(voters.log.activity.values)}
 
-    def is_right(target: _Target, voting: Ints) -> bool:
-        item = material.traces.alphabet[int(target.known_items[0])]
-        name = item[0] if isinstance(item, tuple) else item
-        known_activity = code_of.get(name, -1)
+    def first_activity(known_items: Codes) -> Any:
+        item = material.traces.alphabet[int(known_items[0])]
+        return item[0] if isinstance(item, tuple) else item
+
+    def guess(voting: Ints, known_items: Codes) -> float:
+        known_activity = code_of.get(first_activity(known_items), -1)
         _, events = places_of(voters.log.starts, voting)
-        guess = _most_frequent(resource[events[activity[events] == known_activity]])
+        return _most_frequent(resource[events[activity[events] == known_activity]])
+
+    def is_right(guess: float, target: _Target) -> bool:
+        known_activity = code_of.get(first_activity(target.known_items), -1)
         begin, end = truth.log.starts[target.case : target.case + 2].tolist()
         done = true_resource[begin:end][true_activity[begin:end] == known_activity]
-        return guess >= 0 and len(done) > 0 and guess == int(done[0])
+        return guess != NO_GUESS and len(done) > 0 and guess == int(done[0])
 
-    return is_right
+    return _Guesser(guess, is_right)
 
 
 def _best_resource(original: EventLog) -> float:

@@ -98,13 +98,15 @@ def _agreements(material: Material, cases: Ints, row_of_case: Ints, cut: Halves)
     chosen = cases[lengths >= 2]
     if not len(chosen):
         return None
-    views = [cut(material.trace(row)) for row in row_of_case[chosen].tolist()]
+    # Cases of one row have the same views.
+    rows, place_of_case = np.unique(row_of_case[chosen], return_inverse=True)
+    views = [cut(material.trace(row)) for row in rows.tolist()]
     first = _Nearest(material, [view for view, _ in views])
     second = _Nearest(material, [view for _, view in views])
-    agreed = np.zeros(len(chosen))
-    for number in range(len(chosen)):
+    agreed = np.zeros(len(rows))
+    for number in range(len(rows)):
         agreed[number] = _agreement(first.candidates(number), second.candidates(number), first.weight)
-    return Successes(chosen, agreed, EXACT)
+    return Successes(chosen, agreed[place_of_case], EXACT)
 
 
 def _attribute_agreements(material: Material, cases: Ints, row_of_case: Ints) -> Successes | None:
@@ -112,14 +114,14 @@ def _attribute_agreements(material: Material, cases: Ints, row_of_case: Ints) ->
     chosen = cases[np.diff(material.traces.starts)[row_of_case[cases]] > 0]
     if not len(chosen):
         return None
-    rows = row_of_case[chosen].tolist()
-    nearest = _Nearest(material, [_early_and_late(material.trace(row))[0] for row in rows])
-    agreed = np.zeros(len(chosen))
-    for number, row in enumerate(rows):
+    rows, place_of_case = np.unique(row_of_case[chosen], return_inverse=True)
+    nearest = _Nearest(material, [_early_and_late(material.trace(row))[0] for row in rows.tolist()])
+    agreed = np.zeros(len(rows))
+    for number, row in enumerate(rows.tolist()):
         alike = np.flatnonzero(material.same_attributes(row, nearest.rows))
         by_attributes = _Candidates.of([alike] if len(alike) else [], nearest.weight)
         agreed[number] = _agreement(nearest.candidates(number), by_attributes, nearest.weight)
-    return Successes(chosen, agreed, EXACT)
+    return Successes(chosen, agreed[place_of_case], EXACT)
 
 
 @content_free("drawn")

@@ -10,6 +10,8 @@ a process that is not measured.
 * publish: `publish_log` compared with a bare aiokafka producer that does `json.dumps` of each event;
 * latency: from the acknowledgement of a produced event to the end of its fold, at `--rate` events a second;
 * fold: events a CPU second of the coordinator's fold over the recorded delta topic, decoding included;
+* builds: the same latency at `--rate` while a release is built that takes minutes (`--build-events` events of 1,000
+  activities that are all alike), its highest value second by second, and how long the build took;
 * cut to published: from the operator's `release` to the record on the releases topic, for a log of Sepsis' size.
 """
 
@@ -27,7 +29,9 @@ import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Sequence
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -238,7 +242,7 @@ CONFIG = """\
 key = "{key}"
 [process]
 name = "{name}"
-sensitive = ["Diagnose"]
+{sensitive}
 [source]
 topics = ["{name}.events"]
 bootstrap = "{bootstrap}"
@@ -252,9 +256,14 @@ attribute = "ac"
 T = "minutes"
 L = 2
 K = 20
-C = 0.5
-suppression = "exact"
+C = {confidence}
+suppression = "{suppression}"
 """
+
+HEAVY = {"sensitive": "", "confidence": 1, "suppression": "local"}
+USUAL = {"sensitive": 'sensitive = ["Diagnose"]', "confidence": 0.5, "suppression": "exact"}
+SAMPLE = 50
+"""The latency of one event of so many is measured."""
 
 
 class Bench:
@@ -266,10 +275,11 @@ class Bench:
         self.events = 0
         self.config = folder / "bench.toml"
 
-    def prepare(self) -> None:
+    def prepare(self, terms: Mapping[str, Any] = USUAL) -> None:
         """Fresh names, topics and no events."""
         self.name = f"bench-{uuid.uuid4().hex[:8]}"
-        self.config.write_text(CONFIG.format(name=self.name, bootstrap=self.bootstrap, key=secrets.token_hex(32)))
+        names = {"name": self.name, "bootstrap": self.bootstrap, "key": secrets.token_hex(32)}
+        self.config.write_text(CONFIG.format(**names, **terms))
         self.events = 0
         self.veilstream("topics", "create", "-c", str(self.config), "--source-partitions", "4")
 
@@ -398,12 +408,77 @@ class Bench:
             client.flush()
         time.sleep(5)
         lines = [self.outcome(process, stop=True) for process in running][1]
-        folded = sorted((line["p"], line["last"], line["at"]) for line in lines if "last" in line)
-        waits = []
-        for (partition, offset), at in sent.items():
-            waits.append(next(when for p, last, when in folded if p == partition and last >= offset) - at)
-        waits.sort()
+        waits = sorted(wait for _, wait in _waits(sent, lines))
         return {"events": len(waits), "median": waits[len(waits) // 2], "p95": waits[len(waits) * 95 // 100]}
+
+    def builds(self, rate: int, build_events: int) -> dict[str, Any]:
+        """Seconds from the acknowledgement of an event to the end of its fold, from begin to end of a long build."""
+        from benchmarks.many_activities import drawn_log
+        from connectors import write_log
+
+        self.prepare(HEAVY)
+        write_log(drawn_log(build_events, 1000, "flat"), self.folder / "heavy.parquet")
+        output = self.folder / f"{self.name}-coordinator"
+        ingest = self.start("ingest", self.folder / f"{self.name}-ingest", 0)
+        coordinator = self.start("coordinator", output, -1)
+        time.sleep(20)
+        n_events = int(self.worker("publish", self.folder / "heavy.parquet", 1)["events"])
+        while self._status(output)["seen"] < n_events:
+            time.sleep(1)
+        self.veilstream("release", "-c", str(self.config))
+        while self._status(output)["building"] is None:
+            time.sleep(0.1)
+        load = os.getloadavg()[0]
+        sent, seconds = self._send_while_building(rate, output)
+        time.sleep(10)
+        self.outcome(ingest, stop=True)
+        waits = _waits(sent, self.outcome(coordinator, stop=True))
+        worst = max(waits, key=lambda wait: wait[1])
+        seconds_of_wait = sorted(wait for _, wait in waits)
+        return {
+            "rate": rate,
+            "events_of_the_build": n_events,
+            "build_seconds": seconds,
+            "load_at_the_begin": load,
+            "sampled": len(waits),
+            "median": seconds_of_wait[len(waits) // 2],
+            "p99": seconds_of_wait[len(waits) * 99 // 100],
+            "max": worst[1],
+            "max_at_second": worst[0] - min(at for at, _ in waits),
+        }
+
+    def _status(self, output: Path) -> dict[str, Any]:
+        """Events that the coordinator has folded, and its build."""
+        from stream.daemon.status import read_status
+
+        status = read_status(output)
+        if status is None or "research" not in status.get("publications", {}):
+            return {"seen": 0, "building": None}
+        return {"seen": status["publications"]["research"]["seen"], "building": status.get("building")}
+
+    def _send_while_building(self, rate: int, output: Path) -> tuple[dict[tuple[int, int], float], float]:
+        """Send events at `rate` until the build ends.
+
+        Returns when each sampled event was acknowledged, by partition and offset, and the seconds of the build.
+        """
+        from connectors.kafka.producing import producer
+        from connectors.kafka.source import Source
+
+        body = {"case:concept:name": "c", "concept:name": "activity 0001", "time:timestamp": "2024-01-01T00:00:00Z"}
+        sent: dict[tuple[int, int], float] = {}
+        with producer(Source(topics=("x",), bootstrap=self.bootstrap), linger_ms=20) as client:
+            begin, n_sent, seconds = time.monotonic(), 0, 0.0
+            while (build := self._status(output)["building"]) is not None:
+                seconds = build["seconds"]
+                for number in range(n_sent, n_sent + rate // 10):
+                    body["case:concept:name"] = f"later {number % 5000}"
+                    future = client.send(f"{self.name}.events", json.dumps(body).encode(), partition=number % 4)
+                    if number % SAMPLE == 0:
+                        future.add_callback(lambda done: sent.setdefault((done.partition, done.offset), time.time()))
+                n_sent += rate // 10
+                time.sleep(max(0.0, begin + n_sent / rate - time.monotonic()))
+            client.flush()
+        return sent, seconds
 
     def records(self) -> list[AnyRecord]:
         """The recorded delta topic."""
@@ -477,7 +552,23 @@ class Bench:
         return time.monotonic() - begin
 
 
-PARTS = ("ingest", "publish", "fold", "cut", "scaling", "end", "latency")
+def _waits(sent: Mapping[tuple[int, int], float], lines: Sequence[Mapping[str, float]]) -> list[tuple[float, float]]:
+    """Return when each event was acknowledged, and the seconds until the delta that covers it was folded."""
+    deltas = defaultdict[float, list[tuple[float, float]]](list)
+    for line in lines:
+        if "last" in line:
+            deltas[line["p"]].append((line["last"], line["at"]))
+    for folded in deltas.values():
+        folded.sort()
+    waits = []
+    for (partition, offset), at in sent.items():
+        folded = deltas[partition]
+        waits.append((at, folded[bisect_left(folded, (offset,))][1] - at))
+    return waits
+
+
+PARTS = ("ingest", "publish", "fold", "cut", "scaling", "end", "latency", "builds")
+"""`builds` takes minutes and is measured only if it is named."""
 
 
 def bench(options: argparse.Namespace, log: Path) -> dict[str, Any]:
@@ -487,7 +578,7 @@ def bench(options: argparse.Namespace, log: Path) -> dict[str, Any]:
     from tests.kafka.broker import shared_broker
 
     warnings.simplefilter("ignore")
-    parts = options.part or PARTS
+    parts = options.part or PARTS[:-1]
     with tempfile.TemporaryDirectory() as folder:
         bench = Bench(shared_broker().bootstrap, Path(folder), log, options.repeat)
         bench.prepare()
@@ -507,6 +598,8 @@ def bench(options: argparse.Namespace, log: Path) -> dict[str, Any]:
             results["end_to_end"] = bench.end_to_end(options.rounds)
         if "latency" in parts:
             results["latency_seconds"] = bench.latency(options.rate, 20)
+        if "builds" in parts:
+            results["builds"] = bench.builds(options.rate, options.build_events)
         return results | {"load_after": os.getloadavg()}
 
 
@@ -517,6 +610,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3, help="of two workers against one, and of end to end")
     parser.add_argument("--repeat", type=int, default=4, help="how often the log is published")
     parser.add_argument("--rate", type=int, default=200, help="events a second where latency is measured")
+    parser.add_argument("--build-events", type=int, default=250_000, help="of the log whose build is long")
     parser.add_argument("--part", action="append", choices=PARTS, help="only this figure; repeatable")
     parser.add_argument("--worker", nargs=4, metavar=("KIND", "CONFIG", "OUTPUT", "EVENTS"))
     parser.add_argument("--log", type=Path, default=None)

@@ -15,7 +15,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -217,12 +218,24 @@ def _minimal(rows: Iterable[frozenset[CapLevel]]) -> list[frozenset[CapLevel]]:
     """Return the rows that contain no other row: hitting these hits all."""
     result: list[frozenset[CapLevel]] = []
     by_unit: dict[CapLevel, list[frozenset[CapLevel]]] = {}
-    for row in sorted(set(rows), key=lambda units: (len(units), sorted(units))):
+    for row in _by_size(set(rows)):
         if any(other < row for unit in row for other in by_unit.get(unit, ())):
             continue
         result.append(row)
         by_unit.setdefault(min(row), []).append(row)
     return result
+
+
+def _by_size(rows: Iterable[frozenset[CapLevel]]) -> Iterator[frozenset[CapLevel]]:
+    """Yield the rows by their number of units, and then by their units in order.
+
+    In many short sorts: one of all rows lets no other thread run for seconds, and the fold of a daemon is one.
+    """
+    groups = defaultdict[tuple[int, CapLevel], list[frozenset[CapLevel]]](list)
+    for row in rows:
+        groups[len(row), min(row)].append(row)
+    for group in sorted(groups):
+        yield from sorted(groups[group], key=sorted)
 
 
 def _solve(

@@ -68,10 +68,16 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
+_files_with_slow_tests: set[str] = set()
+# Kept before `make fast` leaves the slow tests out: the others of these files take longer than those of most files.
+
+
 def pytest_itemcollected(item: pytest.Item) -> None:
     """Mark each test that reads the public logs, so that no lane depends on a marker that somebody forgot."""
     if "logs" in getattr(item, "fixturenames", ()):
         item.add_marker("logs")
+    if item.get_closest_marker("slow"):
+        _files_with_slow_tests.add(item.nodeid.split("::")[0])
 
 
 FAST_FOLDERS = ("tests/unit/", "tests/property/", "tests/golden/")
@@ -93,7 +99,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         markers = {marker.name for test in tests for marker in test.iter_markers()}
         if "kafka" in markers:
             with_broker.append(file)
-        elif markers & SLOW_MARKERS or not file.startswith(FAST_FOLDERS):
+        elif markers & SLOW_MARKERS or file in _files_with_slow_tests or not file.startswith(FAST_FOLDERS):
             computing.append(file)
         else:
             quick.append(file)

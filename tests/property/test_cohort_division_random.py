@@ -17,7 +17,7 @@ from tests.conftest import random_inputs
 from tests.oracles import publishing
 from tests.oracles.tlkc import satisfies
 
-K, STREAMS, LETTERS = 4, 8, "abcd"
+K, STREAMS, LETTERS = 4, max(random_inputs(8), 4), "abcd"
 
 
 def series(seed: int, **parameters: Any) -> tuple[list[ReleaseRecord], int]:

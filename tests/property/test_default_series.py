@@ -15,6 +15,7 @@ from models.eventlog import Column, EventLog
 from stream.config.settings import Publication, Settings
 from stream.run import presets
 from stream.run.replay import Replay
+from tests.conftest import random_inputs
 from tests.oracles.series import Release, largest_share, matches, smallest
 
 K, C = 20, 0.5
@@ -102,8 +103,8 @@ def test_the_default_withstands_every_attack_on_random_streams(tmp_path: Path) -
 
 def test_the_attacks_find_single_cases_if_every_release_is_independent(tmp_path: Path) -> None:
     """The same streams by plain TLKC, each release gated on its own: most series give away fewer than K cases."""
-    broken = 0
-    for seed in range(10):
+    broken, streams = 0, max(random_inputs(10), 6)
+    for seed in range(streams):
         log = stream(seed)
         plain = {"kind": "tlkc", **presets.bounds(log, ["S"]), "suppression": "local"}
         settings = changed(defaults(log, "S"), mechanism=plain, gate={"min_ka": K}, audit=NOTHING_ELSE)
@@ -112,7 +113,7 @@ def test_the_attacks_find_single_cases_if_every_release_is_independent(tmp_path:
         least = smallest(series, 2, 0)
         assert least["ka"] is None or least["ka"] >= K
         broken += any((least[name] or K) < K for name in ("fa", "ca", "ba"))
-    assert broken >= 5
+    assert broken >= streams / 2
 
 
 @pytest.mark.parametrize(("bound", "holds"), [(C, True), (1.0, False)])
@@ -120,7 +121,7 @@ def test_values_that_go_with_activities_are_bounded(tmp_path: Path, bound: float
     """Two cases in three have the value of their first activity: with the default's C no value has more than half of
     the cases that match, in whatever order they are known; without a bound some value does."""
     found = []
-    for seed in range(8):
+    for seed in range(max(random_inputs(8), 4)):
         log = stream(seed)
         first = {case: trace[0] for case, trace in zip(log.case_ids, log.traces(), strict=True)}
         values = {case: letter if place % 3 else "z" for place, (case, letter) in enumerate(first.items())}

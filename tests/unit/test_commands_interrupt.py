@@ -19,7 +19,13 @@ def _leave(handler: signal.Handlers) -> None:
     signal.pthread_sigmask(signal.SIG_BLOCK if handler is signal.SIG_IGN else signal.SIG_UNBLOCK, {signal.SIGINT})
 
 
-@pytest.mark.parametrize("given", [signal.SIG_DFL, signal.SIG_IGN], ids=["heard", "ignored before"])
+@pytest.mark.parametrize(
+    "given",
+    [
+        pytest.param(signal.SIG_DFL, id="heard", marks=pytest.mark.slow),
+        pytest.param(signal.SIG_IGN, id="ignored before"),
+    ],
+)
 def test_an_interrupted_replay_is_reported(tmp_path: Path, given: signal.Handlers) -> None:
     """The bundled log slowed down to last for days. Behind nohup or `&` a process begins with SIGINT ignored, and its
     children too: the command sets its own handler."""

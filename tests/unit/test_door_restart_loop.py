@@ -39,7 +39,7 @@ def _started_at(port: int) -> str:
     return next((line for line in lines if line.startswith("process_start_time_seconds ")), "")
 
 
-@pytest.mark.parametrize("role", ["ingest", "coordinator"])
+@pytest.mark.parametrize("role", ["ingest", pytest.param("coordinator", marks=pytest.mark.slow)])
 def test_a_start_that_waits_for_its_broker_is_scraped(tmp_path: Path, role: str) -> None:
     """A broker that takes the connection and never answers. The alert of a restart loop counts these starts."""
     (metrics,) = free_ports(1)

@@ -61,9 +61,9 @@ def _audit(
 @pytest.mark.parametrize(
     ("name", "runs"),
     [
-        ("a case added", 500),
+        pytest.param("a case added", 500, marks=pytest.mark.slow),
         ("a case of a new variant added", 500),
-        ("an event changed", 500),
+        pytest.param("an event changed", 500, marks=pytest.mark.slow),
         ("a time shifted", 500),
     ],
 )

@@ -98,7 +98,7 @@ def test_coefficients_are_binomials_rounded_down(horizon: int) -> None:
     assert expected[0] == UNIT == 4096
 
 
-@pytest.mark.parametrize("horizon", [1, 2, 5, 24, 100, 260, 400])
+@pytest.mark.parametrize("horizon", [1, 2, 5, 24, 100, 260, pytest.param(400, marks=pytest.mark.slow)])
 def test_the_exponent_is_the_largest_that_keeps_single_releases(horizon: int) -> None:
     """At most 1.3 times noisier than with independent noise; a hundredth more, up to a half, would be too much."""
     chosen = Factorization.of(horizon).exponent

@@ -126,7 +126,8 @@ class xesFile:
 
 
 # Each release starts a program of its own, which imports pm4py.
-@pytest.mark.parametrize("cases", [pytest.param(1, marks=pytest.mark.slow), 4])
+@pytest.mark.slow
+@pytest.mark.parametrize("cases", [1, 4])
 def test_dpim_gives_a_model_or_none(tmp_path: Path, cases: int) -> None:
     """Its bounds are cut to what the number of activities allows, as the program does it."""
     (tmp_path / "utils").mkdir()

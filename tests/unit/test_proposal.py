@@ -30,8 +30,20 @@ def _log(cases: int = 40) -> EventLog:
     return replace(EventLog.from_events(ids, names, times, unit="ns"), case_attributes={"diagnosis": diagnosis})
 
 
-def test_a_proposal_holds_over_the_series_and_reads_back(tmp_path: Path) -> None:
+def test_each_kind_is_tried_with_each_k() -> None:
+    """The K that is asked for, 10 and 20. Noise has no K."""
+    names = [candidate.publication.name for candidate in candidates(_log(), 4, ())]
+    of_groups = ["cohorts-local", "cohorts-exact", "repair-local", "repair-exact", "plain-local", "plain-exact"]
+    assert names == [
+        *(f"{name}-{least}" for least in (20, 10, 4) for name in of_groups),
+        "dp-variants",
+        "dp-synthetic",
+    ]
+
+
+def test_a_proposal_holds_over_the_series_and_reads_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """On equal cases the cohorts hold, all bounds are kept, and the file that is proposed is a valid configuration."""
+    monkeypatch.setattr(advise, "LEAST", (20,))
     log = _log()
     seen: list[str] = []
     trials, best = propose(log, SETTINGS, 4, tmp_path / "work", seen.append)
@@ -40,7 +52,7 @@ def test_a_proposal_holds_over_the_series_and_reads_back(tmp_path: Path) -> None
         "cohorts-local-4",
         "cohorts-local-20",
         "repair-exact-4",
-        "plain-exact-10",
+        "plain-exact-20",
         "dp-variants",
         "dp-synthetic",
     } <= set(seen)

@@ -210,7 +210,7 @@ def deep(levels: int) -> str:
 @pytest.mark.parametrize(
     ("mapping", "row"),
     [
-        ({"activity": "to {row.x}"}, '{"id": 1, "x": %s}'),
+        pytest.param({"activity": "to {row.x}"}, '{"id": 1, "x": %s}', marks=pytest.mark.slow),
         ({"activity": "a"}, '{"id": 1, "x": %s}'),
         ({"activity": "a", "column": "x"}, '{"id": 1, "x": %s}'),
         ({"activity": "to {row.x}", "event_id": "row.id"}, '{"id": 1, "x": {"y": %s}}'),

@@ -33,7 +33,7 @@ def chi_square(draws: np.ndarray, scale: float) -> float:
 
 
 @pytest.mark.parametrize("source", [noise.secure(), noise.simulated(3)], ids=["library", "simulated"])
-@pytest.mark.parametrize("scale", [0.7, 3.0, 12.5])
+@pytest.mark.parametrize("scale", [0.7, pytest.param(3.0, marks=pytest.mark.slow), 12.5])
 def test_noise_has_the_scale_that_was_asked_for(source: noise.NoiseSource, scale: float) -> None:
     """Draws follow the definition; one of a tenth more, or of a tenth less, they do not."""
     draws = source.gaussian(scale, 40_000)

@@ -120,7 +120,7 @@ def comparable(audits: Any) -> Any:
     return {**anonymity, "true_linker": unnamed}, series
 
 
-@pytest.mark.parametrize("values", [False, True])
+@pytest.mark.parametrize("values", [pytest.param(False, marks=pytest.mark.slow), True])
 @pytest.mark.parametrize("method", ["exact", "sound"])
 @pytest.mark.parametrize("against", ["all", "last", 2])
 # 0 keeps releases in memory, 1 has times; 1 and 2 read releases from files.

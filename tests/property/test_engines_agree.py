@@ -86,7 +86,7 @@ ASKED = [
 ]
 
 
-@pytest.mark.parametrize("kind", ["parquet", "csv"])
+@pytest.mark.parametrize("kind", ["parquet", pytest.param("csv", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("zoned", [True, False], ids=["zoned", "local"])
 @pytest.mark.parametrize("asked", ASKED, ids=lambda asked: f"{asked.knowledge.structure}-{asked.knowledge.attribute}")
 def test_the_same_table_and_the_same_cases(kind: str, zoned: bool, asked: CountQuery, tmp_path: Path) -> None:

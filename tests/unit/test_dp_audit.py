@@ -102,7 +102,7 @@ def test_missing_threshold_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "('A', 'C')" in finding.witness
 
 
-@pytest.mark.parametrize("design", ["sampling", "oversampling"])
+@pytest.mark.parametrize("design", [pytest.param("sampling", marks=pytest.mark.slow), "oversampling"])
 def test_amun_is_unbounded(design: amun.Design) -> None:
     """Amun releases only variants that were there, so a new variant is impossible without its owner: no epsilon."""
     source = _source()

@@ -490,7 +490,9 @@ def fair_scale(cases: int) -> float:
 PERSONS = [{1: 1}, {2: 1, 5: 1}, {1: 1, 2: 1}, {3: 2}]
 
 
-@pytest.mark.parametrize("person", PERSONS, ids=str)
+@pytest.mark.parametrize(
+    "person", [*(pytest.param(person, marks=pytest.mark.slow) for person in PERSONS[:2]), *PERSONS[2:]], ids=str
+)
 def test_an_attacker_with_all_releases_and_the_factorization(person: dict[int, int]) -> None:
     """The best attacker on a person of one window or two stays below epsilon. With noise for half of the person's
     cases the claim is refuted, so the audit would see it."""

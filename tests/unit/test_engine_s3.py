@@ -61,7 +61,14 @@ def test_what_a_killed_upload_left_goes_first(bucket: Any, capfdbinary: Any) -> 
     assert sorted(name.rpartition("/")[2] for name in bucket.find(OUT)) == ["manifest.json", "part-00000.parquet"]
 
 
-@pytest.mark.parametrize("name", ["other.txt", "out/part-00007.parquet", "out/y=1/a.parquet"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "other.txt",
+        pytest.param("out/part-00007.parquet", marks=pytest.mark.slow),
+        pytest.param("out/y=1/a.parquet", marks=pytest.mark.slow),
+    ],
+)
 def test_what_others_wrote_is_refused_and_stays(name: str, bucket: Any, capfdbinary: Any) -> None:
     """Neither a bucket that is not empty nor a folder with files of others is written to."""
     bucket.pipe_file(f"s3://releases/{name}", b"precious")

@@ -155,4 +155,7 @@ def _explain_missing(missing: Collection[str], sealed: Mapping[str, int], second
             f"{', '.join(undecided)}: no decision; a pause, a gap or a coordinator that does not run causes this "
             "(veilstream status)"
         )
-    return f"after {seconds:g} s: {'; '.join(waiting)}. The order remains in the delta topic"
+    return (
+        f"after {seconds:g} s: {'; '.join(waiting)}. A coordinator that starts later carries out the order; one that "
+        "is paused, or has a gap, ignores it"
+    )

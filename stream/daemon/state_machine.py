@@ -431,7 +431,8 @@ class ActiveCoordinator:
     def _execute(self, position: int, command: Command) -> None:
         """Do the part of a command that concerns more than the fold.
 
-        Erase cases from all files, note an accepted gap in the ledger, or decide on a held release.
+        Erase cases from all files, note an accepted gap in the ledger, decide on a held release, or log an order that
+        has no effect.
         """
         if command.name == "erase":
             self._refuse_other_key(command)
@@ -453,9 +454,21 @@ class ActiveCoordinator:
             if missing:
                 for pipeline in self.service.pipelines.values():
                     pipeline.accept_gap(position, missing)
+        elif command.name == "release":
+            self._log_ignored(position, command)
         elif command.name in ("approve", "reject"):
             with log_fields(delta=position):
                 self._decide_held(position, command)
+
+    def _log_ignored(self, position: int, command: Command) -> None:
+        """Log the publications of which no release can be ordered now."""
+        for name, counters in self.fold.publications.items():
+            if command.publication not in (None, name):
+                continue
+            if self.fold.gap:
+                log.warning("release of %s at delta position %d is ignored: events are missing (gap)", name, position)
+            elif counters.paused:
+                log.warning("release of %s at delta position %d is ignored: it is paused", name, position)
 
     def _decide_held(self, position: int, command: Command) -> None:
         """Carry out a person's decision on a held release."""

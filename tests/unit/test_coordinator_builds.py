@@ -23,7 +23,7 @@ from stream.daemon.delta_topic import Anchor
 from stream.daemon.state_machine import ActiveCoordinator, LedgerFacts, _withheld_for
 from stream.daemon.status import Alarms, read_status
 from stream.fold.fold import Fold
-from stream.fold.records import AnyRecord, Delta, Tick
+from stream.fold.records import AnyRecord, Command, Delta, Tick
 from stream.fold.rules import FoldRules, PublicationRules
 from stream.ledger.view import LedgerView
 from stream.release.contract import Decision
@@ -257,6 +257,18 @@ def test_the_log_names_why_a_cut_is_withheld(
     _wait_for(lambda: engine.building is None)
     (line,) = [record.getMessage() for record in caplog.records if "cut p/0/1/0" in record.getMessage()]
     assert re.sub(r"\d+\.\d+ s", "# s", line) == f"cut p/0/1/0: {shown}"
+
+
+def test_an_order_that_has_no_effect_is_logged(engine: Building, caplog: pytest.LogCaptureFixture) -> None:
+    """A release that is ordered during a pause is not taken later; after `resume` an order is carried out."""
+    pause, release, resume = (Command(name=name) for name in ("pause", "release", "resume"))
+    engine.apply(_encoded(pause, release, Command(name="release", publication="p")))
+    lines = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert lines == [f"release of p at delta position {position} is ignored: it is paused" for position in (1, 2)]
+    engine.service.go_on.set()
+    engine.apply(_encoded(resume, _delta(0, DAY), release, first=3))
+    assert [record.getMessage() for record in caplog.records if record.levelname == "WARNING"] == lines
+    _wait_for(lambda: engine.service.begun == ["p: 1 events"])
 
 
 def test_the_status_names_why_the_newest_attempt_was_withheld() -> None:

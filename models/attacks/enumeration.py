@@ -439,7 +439,7 @@ def _value_by_flows(tables, state, depth, begin, end, n, first_row, step, values
             if remembered[place, 2] == 0:
                 rows = part_rows[p]
                 _match_rows(first, after, positions, missing, known2, a, n, rows[2], rows[3], in2)
-                answer = most_free(tables.linker, tables.backward, n, in2, rows, UNREACHED, state.scratch)
+                answer = most_free(tables.linker, tables.forward, n, in2, rows, UNREACHED, state.scratch)
                 undo(tables.linker)
                 remembered[place, 2] = 1 + answer
             free += int(remembered[place, 2]) - 1

@@ -197,8 +197,13 @@ class Scratch(NamedTuple):
     A path that places records begins at an earlier row. Its `came2[j]` is an earlier row, over a link. Its `came1[i]`
     is the number of earlier rows + the later row whose pair it went back over, and i itself where the path begins.
 
-    A path that moves free records begins at a later row with one. Its `came1[i]` is a later row, over a link. Its
-    `came2[j]` is the earlier row whose pair it went over, and the number of earlier rows where the path begins.
+    The search for rows that can become free begins at later rows with a free record. Its `came1[i]` is a later row,
+    over a link. Its `came2[j]` is the earlier row whose pair it went over, and the number of earlier rows where it
+    begins.
+
+    A path that moves records out of a matching set begins at a later row that holds some. Its `came1[i]` is the later
+    row whose pair it went back over. Its `came2[j]` is the earlier row whose link it went over, and the number of
+    earlier rows where the path begins.
     """
 
     came1: Ints
@@ -528,7 +533,7 @@ def reachable_rows(linker, backward, n, rows, scratch):  # type: ignore[no-untyp
 
 
 @kernel
-def most_free(linker, backward, n, in2, rows, enough, scratch):  # type: ignore[no-untyped-def]
+def most_free(linker, forward, n, in2, rows, enough, scratch):  # type: ignore[no-untyped-def]
     """Exact BA: the most records of ms2 that one linker leaves free, = |ms2| - |L1| + nu(L1, L2 minus ms2).
 
     `rows`: first and last + 1 row to look at, of the earlier and of the later release. Links never leave a sensitive
@@ -542,7 +547,7 @@ def most_free(linker, backward, n, in2, rows, enough, scratch):  # type: ignore[
             free_inside += free[j]
     enough = min(enough, all_free)
     while free_inside < enough:
-        moved = _move_free(linker, backward, n, in2, rows, enough - free_inside, scratch)
+        moved = _move_out(linker, forward, n, in2, rows, enough - free_inside, scratch)
         if moved == 0:
             break
         free_inside += moved
@@ -550,26 +555,27 @@ def most_free(linker, backward, n, in2, rows, enough, scratch):  # type: ignore[
 
 
 @part
-def _move_free(linker, backward, n, in2, rows, most, scratch):  # type: ignore[no-untyped-def]
-    """Give places outside ms2 to records that hold one inside, along the paths of one search.
+def _move_out(linker, forward, n, in2, rows, most, scratch):  # type: ignore[no-untyped-def]
+    """Move records from rows inside ms2 to free places outside it, along the paths of one search.
 
-    A record moves directly, or through others that move up. Returns how many moved, 0 if no path exists; stops once
-    `most` have. The search is that of `reachable_rows`, from free places outside ms2, and goes not beyond rows inside
-    it. One path may move records that another path needs. That link then carries no flow, and the next search looks for
-    it again.
+    A record moves directly, or to a row whose own records move on. Returns how many moved, 0 if no path exists; stops
+    once `most` have. The search begins at the rows inside ms2, of which a candidate has few. The free places outside it
+    are nearly all of the later release if the earlier one is old. It goes not back into ms2, since another path begins
+    there. One path may take a place or a record that another path needs. That path then moves nothing, and the next
+    search looks for it again.
     """
-    start, earlier, least = backward
+    start, later, least = forward
     came1, came2, queue = scratch.came1, scratch.came2, scratch.queue
-    ends = scratch.level2  # later rows inside ms2 that the paths over row j have reached
-    head1, pairs, free = linker.head1, linker.pairs, linker.free
+    ends = scratch.level2  # later rows outside ms2 with a free record that the pairs of row j lead to
+    head2, pairs, free = linker.head2, linker.pairs, linker.free
 
-    # Begin at the later rows outside ms2 with a free record.
+    # Begin at the later rows inside ms2 that hold records.
     for i in range(rows[0], rows[1]):
         came1[i] = -1
     queued, visited, total = 0, 0, 0
     for j in range(rows[2], rows[3]):
         came2[j] = -1
-        if free[j] > 0 and not in2[j]:
+        if in2[j] and head2[j] >= 0:
             came2[j] = len(came1)
             queue[queued] = j
             queued += 1
@@ -578,54 +584,60 @@ def _move_free(linker, backward, n, in2, rows, most, scratch):  # type: ignore[n
         j = queue[visited]
         visited += 1
         n_ends = 0
-        for k in range(start[j], start[j + 1]):
-            # Go over a link to an earlier row, and on over its pairs, as in `reachable_rows`.
-            i = earlier[k]
-            if came1[i] >= 0 or (least[k] & LEAST) > n:
+        p = head2[j]
+        while p >= 0:
+            # Go back over a pair to an earlier row, and on over its links to later rows outside ms2.
+            i, records = pairs[p, ROW1], pairs[p, RECORDS]
+            p = pairs[p, NEXT2]
+            if came1[i] >= 0:
                 continue
             came1[i] = j
-            p = head1[i]
-            while p >= 0:
-                other = pairs[p, ROW2]
-                p = pairs[p, NEXT1]
-                if came2[other] >= 0:
+            places = 0  # free places for the records of this pair
+            for k in range(start[i], start[i + 1]):
+                other = later[k]
+                if came2[other] >= 0 or in2[other] or (least[k] & LEAST) > n:
                     continue
                 came2[other] = i
-                if in2[other]:
-                    ends[n_ends] = other
-                    n_ends += 1
-                else:
+                if free[other] == 0:
                     queue[queued] = other
                     queued += 1
-        # Only now, since moving changes the pairs that the loop above reads.
+                    continue
+                ends[n_ends] = other
+                n_ends += 1
+                places += free[other]
+                if places >= records:
+                    break
+        # Only now, since moving changes the pairs that the loop above reads. Other paths may end in the same rows: if
+        # the first one kept them all to itself, a search would move the records of one row and end.
         for k in range(n_ends):
             if total < most:
-                total += _move_up(linker, came1, came2, ends[k])
+                total += _move_along(linker, came1, came2, ends[k], most - total)
+        for k in range(n_ends):
+            came2[ends[k]] = -1
     return total
 
 
 @part
-def _move_up(linker, came1, came2, end):  # type: ignore[no-untyped-def]
-    """Move as many records as fit along the path to the later row `end` inside ms2.
+def _move_along(linker, came1, came2, end, most):  # type: ignore[no-untyped-def]
+    """Move as many records as fit, at most `most`, along the path to the free places of the later row `end`.
 
     Returns 0 if another path has taken what it needs.
     """
     n_earlier = len(came1)
-    moved = UNREACHED
+    moved = min(most, linker.free[end])
     j = end
     while came2[j] < n_earlier:
         i = came2[j]
-        moved = min(moved, records_sent(linker, i, j))
         j = came1[i]
-    moved = min(moved, linker.free[j])  # the path begins at row j
+        moved = min(moved, records_sent(linker, i, j))
     if moved == 0:
         return 0
     j = end
     while came2[j] < n_earlier:
         i = came2[j]
-        shift(linker, i, j, -moved)
-        j = came1[i]
         shift(linker, i, j, moved)
+        j = came1[i]
+        shift(linker, i, j, -moved)
     return moved
 
 
@@ -812,7 +824,7 @@ class BaseLinker:
     def most_free(self, in2: Flags, enough: int) -> int:
         """Return the exact BA of a candidate, or `enough` if it is not less. Changes the linker until `undo`."""
         rows = _all_rows(self.linker)
-        return int(most_free(self.linker, self.linkable.backward, self.n, in2, rows, enough, self.scratch))
+        return int(most_free(self.linker, self.linkable.forward, self.n, in2, rows, enough, self.scratch))
 
     def fewest_leaving(self, in1: Flags, in2: Flags) -> int:
         """Return |ms1| - M of a candidate. Changes the linker until `undo`."""

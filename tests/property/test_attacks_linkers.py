@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import maximum_flow
@@ -33,15 +34,20 @@ def releases(rng: random.Random) -> tuple[SimpleLog, SimpleLog]:
     return simple(earlier), simple(later)
 
 
-def most_placed(given: ReleasePair, n: int, value: int | None = None) -> int:
-    """The most records of the earlier release (of one sensitive value) with a partner of their own: a maximum flow."""
+def most_placed(
+    given: ReleasePair, n: int, value: int | None = None, outside: npt.NDArray[np.bool_] | None = None
+) -> int:
+    """The most records of the earlier release (of one sensitive value) with a partner of their own: a maximum flow.
+
+    `outside`: bool[later rows], rows whose records may be partners; by default all.
+    """
     start, later, least = edges(given, n).forward
     rows1, rows2 = len(given.earlier.count), len(given.later.count)
     own = given.earlier.count * (given.earlier.value == value if value is not None else 1)
     source, sink = rows1 + rows2, rows1 + rows2 + 1
     matrix = np.zeros((sink + 1, sink + 1), dtype=np.int32)
     matrix[source, :rows1] = own
-    matrix[rows1:source, sink] = given.later.count
+    matrix[rows1:source, sink] = given.later.count if outside is None else given.later.count * outside
     rows = np.repeat(np.arange(rows1), np.diff(start))
     within = (least & LEAST) <= n
     matrix[rows[within], rows1 + later[within]] = given.earlier.n_cases
@@ -67,6 +73,38 @@ def test_as_many_records_are_placed_as_a_maximum_flow_places(seed: int) -> None:
             assert np.array_equal(sent + base.excess, given.earlier.count)
             assert np.array_equal(taken + base.linker.free, given.later.count)
     assert exists == {True, False}
+
+
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2))])
+def test_as_many_records_become_free_as_a_maximum_flow_leaves(seed: int) -> None:
+    """For small and large matching sets; a smaller `enough` ends the search early, and `undo` takes all moves back."""
+    rng = random.Random(seed)
+    moves = 0
+    for _ in range(15):
+        given = join_releases(*releases(rng))
+        n_rows = len(given.later.count)
+        for base in base_linkers(given, edges(given, 4), range(5)):
+            if not base.exists:
+                continue
+            links, free = sorted(base.links().tolist()), base.linker.free.copy()
+            for share in (0.05, 0.3, 0.9):
+                inside = np.asarray([rng.random() < share for _ in range(n_rows)], dtype=np.bool_)
+                ms2 = int(given.later.count[inside].sum())
+                most_free = ms2 - given.earlier.n_cases + most_placed(given, base.n, outside=~inside)
+
+                assert base.most_free(inside, ms2) == most_free
+                sent = np.bincount(base.links()[:, 1], weights=base.links()[:, 2], minlength=n_rows)
+                assert np.array_equal(sent + base.linker.free, given.later.count)
+                assert int(base.linker.free[inside].sum()) == most_free
+                moves += most_free - int(free[inside].sum())
+                base.undo()
+
+                enough = max(1, most_free // 2)
+                assert base.most_free(inside, enough) >= min(enough, most_free)
+                base.undo()
+                assert sorted(base.links().tolist()) == links
+                assert np.array_equal(base.linker.free, free)
+    assert moves > 50
 
 
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2))])

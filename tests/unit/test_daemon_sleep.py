@@ -29,7 +29,14 @@ check.stop()
 HOG = "while True: pass"
 
 
-@pytest.mark.parametrize(("asleep", "stopped", "code"), [("2", 3.5, 1), ("2", 0.0, 0), ("", 3.5, 0)])
+@pytest.mark.parametrize(
+    ("asleep", "stopped", "code"),
+    [
+        ("2", 3.5, 1),
+        pytest.param("2", 0.0, 0, marks=pytest.mark.slow),
+        pytest.param("", 3.5, 0, marks=pytest.mark.slow),
+    ],
+)
 def test_only_a_sleeper_ends(asleep: str, stopped: float, code: int) -> None:
     """SIGSTOP for longer than `asleep` ends it with 1 at SIGCONT; else it ends when it is stopped."""
     with _watched(asleep) as process:

@@ -312,7 +312,10 @@ def test_a_moment_that_depends_on_the_data_is_no_closed_side_channel(
     assert "all so far together cost epsilon 1.5 (delta 3e\N{MINUS SIGN}06)" in text
 
 
-@pytest.mark.parametrize(("period", "words"), [("1d", "elke dag"), ("36h", "elke 36 uur"), ("14d", "elke 14 dagen")])
+@pytest.mark.parametrize(
+    ("period", "words"),
+    [pytest.param("1d", "elke dag", marks=pytest.mark.slow), ("36h", "elke 36 uur"), ("14d", "elke 14 dagen")],
+)
 def test_a_period_in_dutch_is_the_period(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], period: str, words: str
 ) -> None:

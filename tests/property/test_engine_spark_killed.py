@@ -115,6 +115,9 @@ def test_a_run_that_ends_early_leaves_no_release(place: str, log: Path, tmp_path
     left = {path.name for path in tmp_path.iterdir()} - {"log.parquet"}
     assert all(name.startswith(".out.") for name in left)
     assert bool(left) == (place == "driver")
+    if not left:
+        # The next run meets what a first run meets.
+        return
     assert ran("", *words).returncode == 0
     assert {path.name for path in tmp_path.iterdir()} == {"log.parquet", "out"}
     assert read_log(tmp_path / "out").n_cases == 100

@@ -506,3 +506,14 @@ def _without_claim(output: Path) -> LedgerView:
     view = ledger_view(output)
     view.claim = None
     return view
+
+
+def test_a_process_map_has_no_cases(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """The dossier of a `dp-model` described the columns of a log, and its cases."""
+    declared = 'kind = "dp-model", activities = ["a", "b", "c"],'
+    configuration = NOISE.replace("TRIGGER", "new_cases = 30").replace('kind = "dp-variants",', declared)
+    output = replayed(tmp_path, configuration)
+    part_1 = written(capfd, str(output), "counts").split("## 1. ")[1].split("## 2. ")[0]
+    assert "A release shows a process map: how often each step follows another, with intervals, and a model." in part_1
+    assert "Case ids" not in part_1
+    assert "None of its cases" not in part_1

@@ -15,7 +15,7 @@ from stream.operator.dossier.facts import KEYS
 from stream.operator.dossier.texts import DossierTexts, English, MarkedQuestion, day
 from stream.operator.report.document import BudgetAnswer
 from stream.operator.report.statement import Section, Statement, consecutive_ranges
-from stream.release.manifest import software
+from stream.release.manifest import MAP, software
 from stream.release.verdict import LOG_END, LOOKS
 from stream.values.duration import as_text
 
@@ -214,7 +214,7 @@ def _what(evidence: DossierEvidence, facts: Mapping[str, str], texts: DossierTex
     sentences = [_extent(evidence, texts), _frequency(evidence, texts)]
     if evidence.has_release:
         sentences.append(_contents(evidence, texts))
-    if evidence.has_release and family(evidence.document) == "noise":
+    if evidence.has_release and family(evidence.document) == "noise" and not _is_map(evidence):
         sentences.append(texts.say("one.artificial"))
     if evidence.is_once:
         sentences.append(texts.say("one.once"))
@@ -255,7 +255,14 @@ def _duration(written: str, form: Literal["unit", "span"], texts: DossierTexts) 
     return written if match is None else texts.count(f"{form}.{match[2]}", int(match[1]))
 
 
+def _is_map(evidence: DossierEvidence) -> bool:
+    """Return whether the last release is a process map, which has no cases."""
+    return evidence.document.get("content") == MAP
+
+
 def _contents(evidence: DossierEvidence, texts: DossierTexts) -> str:
+    if _is_map(evidence):
+        return texts.say("one.contents_map")
     columns = []
     for column in evidence.document["carries"]:
         if column == "relative_time":

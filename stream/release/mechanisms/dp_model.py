@@ -101,7 +101,7 @@ class DpModel(StagedMechanism):
 
     def variants_by(self) -> Knowledge:
         """Refuse engines: they write logs, and this kind has none."""
-        raise InputError("dp-model releases no log; only --engine embedded can build its files")
+        raise InputError("dp-model releases no log; replay the log with a configuration and --engine embedded")
 
     def _public(self, budget: synthetic.StageBudget) -> dict[str, Any]:
         """Return the facts that the manifest states besides the parameters. None of them is read from the data."""

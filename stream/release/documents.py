@@ -204,9 +204,12 @@ class AnonymitySection(Measured, total=False):
     true_linker: list[TrueLinkerRow] | None
 
 
-def has_no_trace(document: Mapping[str, Any]) -> bool:
-    """Return whether a release with noise is a log without a case, by its audit; the number of its cases is public."""
-    if (document.get("budget") is None) or document.get("content") is not None:
+def is_empty(document: Mapping[str, Any]) -> bool:
+    """Return whether a release with noise is a log or a map without a case, by its audit.
+
+    The number of its cases is public.
+    """
+    if document.get("budget") is None:
         return False
     cases = (document.get("dp") or {}).get("cases")
     return isinstance(cases, Mapping) and cases.get("out") == 0

@@ -28,7 +28,7 @@ from stream.fold.fold import Fold
 from stream.fold.records import Cut, Delta, Row, Tick
 from stream.ledger.entries import ClaimBody, ClaimEntry
 from stream.release.contract import Decision
-from stream.release.documents import AuditDocument, has_no_trace
+from stream.release.documents import AuditDocument, is_empty
 from stream.release.erasure import apply_tombstones
 from stream.release.failpoints import Hook, nothing
 from stream.release.gate import worst_anonymity
@@ -100,18 +100,18 @@ class ReplayOutcome:
             if audit.get("counts", {}).get("released") is not None
             for warning in audit.get("loss", {}).get("warnings", ())
         ]
-        return [*self.several_values, *of_releases, *self._warnings_of_empty_logs()]
+        return [*self.several_values, *of_releases, *self._warnings_of_empty_releases()]
 
-    def _warnings_of_empty_logs(self) -> Iterator[str]:
-        """Yield a warning for each publication with noise of which releases have no trace."""
+    def _warnings_of_empty_releases(self) -> Iterator[str]:
+        """Yield a warning for each publication with noise of which releases are empty."""
         empty: dict[str, list[int]] = {}
         for name, decision in self.decisions:
-            if decision.status == "sealed" and has_no_trace(decision.audit):
+            if decision.status == "sealed" and is_empty(decision.audit):
                 empty.setdefault(name, []).append(decision.sequence)
         for name, numbers in empty.items():
-            subject = f"release {numbers[0]} of {name} has no trace"
+            subject = f"release {numbers[0]} of {name} is empty"
             if len(numbers) > 1:
-                subject = f"{len(numbers)} releases of {name} have no trace ({', '.join(map(str, numbers))})"
+                subject = f"{len(numbers)} releases of {name} are empty ({', '.join(map(str, numbers))})"
             yield (
                 f"{subject}: nothing in the log exceeds the noise, and epsilon was spent all the same; "
                 "choose a larger epsilon or fewer releases (veilstream advise --noise)"

@@ -433,14 +433,17 @@ def test_a_number_of_several_releases_has_its_n_and_whether_it_bounds(
     assert "all releases together: " not in part_2
 
 
-def test_empty_logs_are_named_by_replay_and_dossier(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """Each case has a variant of its own: none reaches the threshold, and five releases spend epsilon on nothing."""
+@pytest.mark.parametrize("kind", ["dp-variants", "dp-model"])
+def test_empty_releases_are_named_by_replay_dossier_and_statement(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], kind: str
+) -> None:
+    """Each case has a step of its own: none reaches the threshold, and five releases spend epsilon on nothing."""
     log = tmp_path / "clinic.csv"
     lines = ["case:concept:name,concept:name,time:timestamp"]
     for case in range(30):
         lines += [f"c{case},step{case},2025-01-{1 + case % 28:02d}T00:00:00Z"]
     log.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    (tmp_path / "clinic.toml").write_text(WINDOWED, encoding="utf-8")
+    (tmp_path / "clinic.toml").write_text(WINDOWED.replace("dp-variants", kind), encoding="utf-8")
     output = tmp_path / "out"
     words = [
         "replay",
@@ -454,12 +457,12 @@ def test_empty_logs_are_named_by_replay_and_dossier(tmp_path: Path, capfd: pytes
     ]
     assert execute(words) == 0
     shown = " ".join(capfd.readouterr().out.split())
-    assert "warning: 5 releases of counts have no trace (1, 2, 3, 4, 5): nothing in the log exceeds the noise" in shown
+    assert "warning: 5 releases of counts are empty (1, 2, 3, 4, 5): nothing in the log exceeds the noise" in shown
     first = written(capfd, str(output), "counts").split("## 1. ")[0]
-    assert "The logs of these releases have no trace: 1 to 5." in first
+    assert "These releases are empty: 1 to 5." in first
     assert execute(["statement", str(output), "counts"]) == 0
     statement = " ".join(capfd.readouterr().out.split())
-    assert "The log of release 1 to 5 has no trace: nothing in the data exceeds the noise." in statement
+    assert "Empty releases: 1 to 5. Nothing in the data exceeds the noise." in statement
 
 
 @pytest.mark.parametrize(

@@ -132,7 +132,7 @@ def test_one_file_cannot_hold_a_map() -> None:
 
 
 def test_an_engine_cannot_write_a_map() -> None:
-    with pytest.raises(InputError, match="only --engine embedded"):
+    with pytest.raises(InputError, match="replay the log with a configuration and --engine embedded"):
         mechanism(TERMS).variants_by()
 
 

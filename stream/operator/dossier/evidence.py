@@ -25,7 +25,7 @@ from stream.operator.report.data import RELEASED, budget_answer
 from stream.operator.report.document import AttemptRow, BudgetAnswer
 from stream.operator.spending import affordable_releases, budget_by_now
 from stream.release.contract import AUDIENCE
-from stream.release.documents import AuditDocument, Budget, has_no_trace
+from stream.release.documents import AuditDocument, Budget, is_empty
 from stream.release.gate import MEASURES, Measure, least_of_series
 from stream.release.manifest import PUBLIC_CUT, budget_section, public_parameters
 from stream.release.verdict import Verdict
@@ -159,8 +159,8 @@ class DossierEvidence:
         Whether they are of a replay without a declared end: their number depends on the last event of the log.
     follows_watermark
         Whether a daemon closes its windows by the times of events, as far as the configuration is known.
-    empty_logs
-        Releases with noise whose logs have no trace.
+    empty_releases
+        Releases with noise whose log or map has no case.
     others
         Other publications of the process.
     changes
@@ -188,7 +188,7 @@ class DossierEvidence:
     open_moments: tuple[int, ...]
     ends_with_log: bool
     follows_watermark: bool
-    empty_logs: tuple[int, ...]
+    empty_releases: tuple[int, ...]
     others: tuple[OtherPublication, ...]
     changes: tuple[ConfigurationChange, ...]
     budget: Budget
@@ -289,7 +289,7 @@ def collect(
         least=_least(history, name, released or [number or 0]),
         gaps=len(account.gaps),
         follows_watermark=_follows_watermark(view, publication),
-        empty_logs=tuple(number for number in released if has_no_trace(history.audits.get((name, number)) or {})),
+        empty_releases=tuple(number for number in released if is_empty(history.audits.get((name, number)) or {})),
         open_moments=tuple(_open_moments(output, history, name, released)),
         ends_with_log=view.claim is not None and not view.made_by_daemon and view.claim.until is None,
         others=tuple(_others(view, history, name)),

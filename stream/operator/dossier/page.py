@@ -138,8 +138,8 @@ def _first(evidence: DossierEvidence, texts: DossierTexts, questions: int) -> It
         yield texts.say("first.nothing_released")
     elif not evidence.released:
         yield texts.count("first.held", len(evidence.account.held), release=evidence.document["sequence"])
-    if evidence.empty_logs:
-        yield texts.say("first.empty_logs", releases=ranges(evidence.empty_logs, texts))
+    if evidence.empty_releases:
+        yield texts.say("first.empty_releases", releases=ranges(evidence.empty_releases, texts))
     yield from _weaknesses(evidence, texts)
     if evidence.document.get("clock") == "simulated":
         yield texts.say("first.simulated")

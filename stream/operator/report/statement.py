@@ -1,8 +1,8 @@
 """The statement on a release or a series: one page for recipients, officers and records of processing.
 
 It is made from the public manifests, so that everybody who has the releases can make the same page and compare it. Of
-a release with noise, its log is opened as well, to see whether it has a trace. No audit, no ledger and no source data
-are read: the statement may go wherever the release goes.
+a release with noise, its log or map is opened as well, to see whether it is empty. No audit, no ledger and no source
+data are read: the statement may go wherever the release goes.
 
 The steps are the parts of the file: `releases_of` reads the manifests, `statement` makes sections of text
 from them, `html` and `markdown` write the sections as a page.
@@ -62,7 +62,7 @@ class PublishedRelease:
     """One release as its public folder shows it.
 
     `digest`: sha256 of manifest.json; `is_empty`: whether its files are at hand, and are a log with noise and without
-    a trace.
+    a trace, or a map with noise and without a step.
     """
 
     number: int
@@ -177,6 +177,15 @@ def _nothing_released(folder: Path, publication: str) -> str:
     return "; ".join(verdict.line() for verdict in named)
 
 
+def _has_no_step(path: Path) -> bool:
+    """Return whether a map has no step; a file that is gone or damaged counts as one that has."""
+    try:
+        counts = read_json(path)
+    except InputError:
+        return False
+    return isinstance(counts, dict) and counts.get("steps") == []
+
+
 def other_publications(folder: Path, series: Sequence[PublishedRelease]) -> list[PublishedRelease]:
     """Return the last release of each other publication of the process that shows exact counts.
 
@@ -225,9 +234,11 @@ def _read(path: Path) -> PublishedRelease:
 
 
 def _is_empty(folder: Path, manifest: Mapping[str, Any]) -> bool:
-    """Return whether the noise left no trace. Only releases with noise can be sealed without one."""
+    """Return whether the noise left no case. Only releases with noise can be sealed without one."""
     if manifest.get("budget") is None:
         return False
+    if manifest.get("content") == MAP:
+        return _has_no_step(folder / "dfg.json")
     logs = [folder / file["path"] for file in manifest["files"] if file["path"] in FILES.values()]
     return any(has_no_event(path) for path in logs)
 
@@ -316,8 +327,8 @@ def _released(series: Sequence[PublishedRelease]) -> Section:
         )
     empty = [release.number for release in series if release.is_empty]
     if empty:
-        subject = "The log of this release" if len(series) == 1 else f"The log of release {_ranges(empty)}"
-        notes.append(f"{subject} has no trace: nothing in the data exceeds the noise.")
+        subject = "This release is empty" if len(series) == 1 else f"Empty releases: {_ranges(empty)}"
+        notes.append(f"{subject}. Nothing in the data exceeds the noise.")
     simulated = [release.number for release in series if release.manifest.get("clock") == "simulated"]
     if simulated:
         subject = "These releases were" if len(simulated) == len(series) else f"Release {_ranges(simulated)}:"

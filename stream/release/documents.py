@@ -205,12 +205,16 @@ class AnonymitySection(Measured, total=False):
 
 
 def is_empty(document: Mapping[str, Any]) -> bool:
-    """Return whether a release with noise is a log or a map without a case, by its audit.
+    """Return whether a release with noise is a log or a map that shows nothing, by its audit.
 
-    The number of its cases is public.
+    The released labels and the number of released cases are public.
     """
     if document.get("budget") is None:
         return False
+    labels = (document.get("dp") or {}).get("labels")
+    if isinstance(labels, Mapping) and labels.get("may_leave") == 0:
+        # A map has a noisy number of cases even if no step leaves.
+        return True
     cases = (document.get("dp") or {}).get("cases")
     return isinstance(cases, Mapping) and cases.get("out") == 0
 

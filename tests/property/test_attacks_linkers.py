@@ -75,9 +75,12 @@ def test_as_many_records_are_placed_as_a_maximum_flow_places(seed: int) -> None:
     assert exists == {True, False}
 
 
-@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2))])
+@pytest.mark.parametrize("seed", [2, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (0, 1))])
 def test_as_many_records_become_free_as_a_maximum_flow_leaves(seed: int) -> None:
-    """For small and large matching sets; a smaller `enough` ends the search early, and `undo` takes all moves back."""
+    """For small and large matching sets; a smaller `enough` ends the search early, and `undo` takes all moves back.
+
+    Seed 2 has pairs that need a second search.
+    """
     rng = random.Random(seed)
     moves = 0
     for _ in range(15):

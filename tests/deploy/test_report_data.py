@@ -136,7 +136,9 @@ def test_a_new_page_is_for_its_owner_only(hospital: Path, tmp_path: Path, capfd:
     page = tmp_path / "report.html"
     assert execute(["report", str(hospital), "-o", str(page)]) == 0
     assert page.stat().st_mode & 0o777 == 0o600
-    for wrong in (tmp_path, tmp_path / "none" / "report.html"):
+    folder = tmp_path / "folder.html"
+    folder.mkdir()
+    for wrong in (folder, tmp_path / "none" / "report.html"):
         assert execute(["report", str(hospital), "-o", str(wrong)]) == 2
         assert f"{wrong}: cannot be written" in capfd.readouterr().err
 

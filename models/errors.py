@@ -26,6 +26,10 @@ class NoEventsError(InputError):
     """A log without a single event: useless as a source, possible as a release."""
 
 
+class TooLargeError(InputError):
+    """The data needs more room than an exact computation may take. The message states what to ask for instead."""
+
+
 class UnavailableError(VeilstreamError):
     """Error for a service that does not answer: nothing is wrong here, try again later (a service manager does)."""
 

@@ -37,7 +37,7 @@ from models.attacks.pairs import advance, is_in
 from models.attacks.search import FLOOR, KA2_COMMON, Minimum, no_incumbents
 from models.compiled import kernel, part
 from models.content_free import content_free
-from models.errors import InputError
+from models.errors import TooLargeError
 from models.eventlog import Codes, Ints
 
 MOST_CANDIDATES = 60_000_000
@@ -74,13 +74,13 @@ def enumerate_all(valuer: CandidateValuer, bk_length: int) -> Iterator[Block]:
 
     Raises
     ------
-    InputError
+    TooLargeError
         If the candidates are too many. The message states how many they are.
     """
     symbols = valuer.table.symbols
     total = sum(symbols**d for d in range(1, bk_length + 1))
     if total > MOST_CANDIDATES:
-        raise InputError(
+        raise TooLargeError(
             f"{symbols} activities and bk_length {bk_length} make {total} candidates, too many to enumerate "
             f"(at most {MOST_CANDIDATES}); method exact searches them by branch and bound without listing them"
         )

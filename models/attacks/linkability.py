@@ -26,7 +26,7 @@ from models.attacks.pairs import ReleasePair, Sequences
 from models.bits import count_ones
 from models.compiled import kernel, part
 from models.content_free import content_free
-from models.errors import InputError
+from models.errors import TooLargeError
 from models.eventlog import Codes, Ints
 
 SUBSEQUENCE = 128
@@ -100,7 +100,7 @@ def edges(pair: ReleasePair, cap: int, relation: int = CLOSED_FORM) -> Edges:
 
     Raises
     ------
-    InputError
+    TooLargeError
         If there are more than MOST_LINKS.
     """
     linked1, linked2 = pair.earlier.linked, pair.later.linked
@@ -127,7 +127,7 @@ def edges(pair: ReleasePair, cap: int, relation: int = CLOSED_FORM) -> Edges:
     start = np.zeros(len(linked1) + 1, dtype=np.int64)
     later, least = _edges(tables, scratch, start, np.int64(cap), np.int64(relation), np.int64(MOST_LINKS))
     if start[-1] > MOST_LINKS:
-        raise InputError(
+        raise TooLargeError(
             f"with n = {cap} over {MOST_LINKS} pairs of records can be linked, more than fit; ask for a smaller n, "
             "or name a sensitive attribute"
         )
@@ -452,7 +452,7 @@ class KeptLinks:
 
         Raises
         ------
-        InputError
+        TooLargeError
             If they are too many. Then nothing changes.
         """
         # Links whose classes both stay keep their n.
@@ -475,7 +475,7 @@ class KeptLinks:
 
         row1, row2, least = (np.concatenate(columns) for columns in zip(*parts, strict=True))
         if len(row1) > MOST_LINKS:
-            raise InputError(f"over {MOST_LINKS} pairs of records can be linked, more than fit")
+            raise TooLargeError(f"over {MOST_LINKS} pairs of records can be linked, more than fit")
         if has_kept_links or len(parts) > 2:  # one listing alone is in order
             # The parts are sorted runs, which a stable sort merges.
             order = np.argsort(row1.astype(np.int64) * len(later) + row2, kind="stable")

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from models.compiled import kernel, part
 from models.content_free import content_free
-from models.errors import InputError
+from models.errors import InputError, TooLargeError
 from models.eventlog import Codes, Ints, SimpleLog
 
 # --- Generalization by a taxonomy ---
@@ -403,16 +403,16 @@ def next_occurrences(pair: ReleasePair) -> NextOccurrences:
 
     Raises
     ------
-    InputError
+    TooLargeError
         If they would not fit: very long traces, or very many activities.
     """
     lengths = np.diff(pair.known_variants.start)
     first = (pair.known_variants.start[:-1] + np.arange(len(lengths))).astype(np.int64)
     positions, symbols = int(lengths.sum() + len(lengths)), len(pair.alphabet)
     if lengths.size and int(lengths.max()) > LONGEST:
-        raise InputError(f"a trace has {int(lengths.max())} events; at most {LONGEST} can be searched")
+        raise TooLargeError(f"a trace has {int(lengths.max())} events; at most {LONGEST} can be searched")
     if positions * symbols > CELLS:
-        raise InputError(
+        raise TooLargeError(
             f"{symbols} activities and {positions} positions need {positions * symbols} cells, more than {CELLS}: "
             "project the log on fewer activities"
         )

@@ -51,7 +51,7 @@ from models.attacks.pairs import (
 from models.attacks.search import Minimum
 from models.attacks.totals import SharedTotals, Table
 from models.content_free import content_free
-from models.errors import InputError
+from models.errors import TooLargeError
 from models.eventlog import Codes, Ints, SimpleLog
 
 
@@ -423,7 +423,7 @@ class _KnowledgeView:
         lengths = np.diff(sequences.start)
         positions = int(lengths.sum() + len(lengths))
         if positions * max(1, len(symbols)) > CELLS or int(lengths.max(initial=0)) > LONGEST:
-            raise InputError("the variants of all releases together need more than fit")
+            raise TooLargeError("the variants of all releases together need more than fit")
         first = (sequences.start[:-1] + np.arange(len(lengths))).astype(np.int64)
         return cls(symbols, symbol, sequences, known_of.astype(np.int32), numbers, first)
 

@@ -29,7 +29,15 @@ from connectors.store.base import Store, check_unfinished
 from models.anonymize.sensitive import refuse_identifying
 from models.dp.account import AccountedLoss, loss
 from models.dp.budget import Charge, covers
-from models.errors import BoundError, InputError, RefusedError, TooFewCasesError, UnavailableError, UnreadableError
+from models.errors import (
+    BoundError,
+    InputError,
+    RefusedError,
+    TooFewCasesError,
+    TooLargeError,
+    UnavailableError,
+    UnreadableError,
+)
 from stream.ledger import release_record
 from stream.ledger.entries import (
     CutSection,
@@ -379,7 +387,12 @@ class Pipeline:
         seconds = dict(built.seconds)
         for audit in self.spec.audits:
             started = time.monotonic()
-            results[audit.name] = dict(audit.measure(context, results))
+            try:
+                results[audit.name] = dict(audit.measure(context, results))
+            except TooLargeError as error:
+                forget(record)
+                # If the process ended here, each start would end in the same way, and no publication would go on.
+                raise _WithheldError([of_record(f"{audit.name}: not measured ({error})")]) from error
             seconds[audit.name] = time.monotonic() - started
         forget(record)
         sections = {**results, "suppressed": [], **build.operator, "n_actual": build.n_actual}

@@ -17,10 +17,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from models.attacks import linkability
 from models.attacks.linkability import SUBSEQUENCE, edges
 from models.attacks.numbering import Numbering
 from models.attacks.pairs import NextOccurrences, ReleasePair, encode, join_releases, next_occurrences, unmatched
 from models.attacks.shared_pairs import NumberedRelease, SharedPairs
+from models.errors import TooLargeError
 from models.eventlog import EventLog, SimpleLog
 from stream.ledger import release_record
 from stream.ledger.release_record import ReleaseRecord
@@ -135,7 +137,7 @@ def test_audits_of_a_series_equal_those_from_scratch(
     monkeypatch.setattr(comparison, "SPARE", rng.choice([0, 1000]))
     audit = CorrespondenceAudit(n=(0, 1, 2), method=method, against=against)  # type: ignore[arg-type]
     hidden, leaves = rng.choice([(0.0, 0.0), (0.0, 0.0), (0.1, 0.0), (0.0, 0.1)])
-    statuses = set()
+    statuses, too_large = set(), 0
     for number in range(1, 7):
         series.grow(rng.randint(3, 25))
         if rng.random() < 0.3:  # a restart: what was kept with the releases is gone
@@ -143,6 +145,13 @@ def test_audits_of_a_series_equal_those_from_scratch(
         for _attempt in range(rng.choice([1, 1, 2])):  # the first of two is withheld
             candidate = series.release(number, hidden=hidden, leaves=leaves)
             immutable = rng.random() < 0.3
+            # An attempt that needs too much room is withheld too.
+            with monkeypatch.context() as small:
+                small.setattr(linkability, "MOST_LINKS", 0)
+                try:
+                    measured(fresh(candidate), kept, audit, immutable=immutable)
+                except TooLargeError:
+                    too_large += 1
             found = measured(candidate, kept, audit, immutable=immutable)
             with monkeypatch.context() as alone:
                 alone.setattr(comparison, "SharedPairs", _refused)
@@ -158,6 +167,8 @@ def test_audits_of_a_series_equal_those_from_scratch(
             if seed != 0:
                 kept = [stored(one, tmp_path / f"{one.sequence}.parquet") for one in kept]
     assert statuses
+    if (method, against) == ("exact", "all"):
+        assert too_large
 
 
 @pytest.mark.parametrize("most", [0, 1 << 22])

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from connectors import read_log, write_log
+from models.attacks import linkability
 from models.errors import RefusedError
 from models.eventlog import Column, EventLog
 from stream.ledger import release_record
@@ -256,6 +257,23 @@ def test_a_record_of_an_ended_build_that_cannot_be_read_stops_nothing(tmp_path: 
     with _service(tmp_path, _settings({"mechanism": IDENTITY})) as service:
         OperatorLayout(tmp_path / "out").ended_build.write_bytes(b"{")
         assert service.pipelines["p"].attempt(_attempt()).status == "sealed"
+
+
+def test_an_audit_that_needs_too_much_room_withholds_its_cut_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The reason names the audit and what to ask for; other publications and the next cut go on."""
+    audited = {"mechanism": IDENTITY, "audit": {"n": [0], "method": "exact"}}
+    with _service(tmp_path, _settings(audited, {"mechanism": DP})) as service:
+        one = service.pipelines["p"]
+        assert one.attempt(_attempt(traces=("ab", "ac", "ab"))).status == "sealed"
+        with monkeypatch.context() as small:
+            small.setattr(linkability, "MOST_LINKS", 0)
+            withheld = one.attempt(_attempt("p@2.0.0", traces=("ab", "ac", "ab", "ac")))
+        assert (withheld.status, [reason.code for reason in withheld.because]) == ("withheld", ["premise"])
+        assert withheld.reasons[0].startswith("anonymity: not measured (with n = 0 over 0 pairs of records")
+        assert service.pipelines["q"].attempt(_attempt("q@1.0.0")).status == "sealed"
+        assert one.attempt(_attempt("p@3.0.0", traces=("ab", "ac", "ab", "ac"))).sequence == 2
 
 
 def test_a_release_keeps_no_tables_of_its_comparison(tmp_path: Path) -> None:

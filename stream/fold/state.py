@@ -866,7 +866,10 @@ class State:
             values = store.get(name)
             if values is None:
                 continue
-            case, code = self.events["case"][values.rows["event"]], values.rows["code"]
+            # At a cut in the middle of a record, its later rows are staged and not yet events.
+            is_event = values.rows["event"] < self.events.size
+            case = self.events["case"][values.rows["event"][is_event]]
+            code = values.rows["code"][is_event]
             some_code = np.full(self.cases.size, MISSING, dtype=np.int32)
             some_code[case] = code
             changes[case[some_code[case] != code]] = True

@@ -72,21 +72,34 @@ def test_an_engine_warns_as_the_log_in_memory_does(varying: Path, constant: Path
     assert "several values" not in capfd.readouterr().out
 
 
+@pytest.mark.parametrize("rows", [1, 4, 8])
 @pytest.mark.parametrize("level", ["case", "event"])
-def test_a_daemon_logs_it_once(tmp_path: Path, caplog: pytest.LogCaptureFixture, level: str) -> None:
-    """Of three cases one has another diagnosis in its second event, which the third cut shows."""
+def test_a_daemon_logs_it_once(tmp_path: Path, caplog: pytest.LogCaptureFixture, level: str, rows: int) -> None:
+    """Of three cases one has another diagnosis in its second event, which the third cut shows. A cut in the middle of a
+    record reads no row behind it."""
     diagnoses = [(0, "flu"), (1, "cold"), (2, "flu"), (0, "flu"), (1, "HIV"), (2, None), (2, "flu"), (1, "cold")]
     path = tmp_path / "veilstream.toml"
     path.write_text(DAEMON, encoding="utf-8")
     service = ReleaseService(load(path), tmp_path / "out")
     try:
         fold = Fold(service.rules(embedded=False))
-        logged = []
+        events = []
         for offset, (case, diagnosis) in enumerate(diagnoses):
             attributes = None if diagnosis is None else {level: {"diag": diagnosis}}
-            row = Row(offset, f"c{case}", "a", DAY + offset, attributes=attributes)
-            record = Delta(src="t", p=0, prev=offset - 1, last=offset, n=1, key=service.pseudonyms.id, rows=[row])
-            for cut in fold.apply(offset, record):
+            events.append(Row(offset, f"c{case}", "a", DAY + offset, attributes=attributes))
+        logged = []
+        for begin in range(0, len(events), rows):
+            last = begin + rows - 1
+            record = Delta(
+                src="t",
+                p=0,
+                prev=begin - 1,
+                last=last,
+                n=rows,
+                key=service.pseudonyms.id,
+                rows=events[begin : last + 1],
+            )
+            for cut in fold.apply(begin, record):
                 service.attempt(fold, cut)
                 fold.decided(cut, released=False)
                 logged.append(caplog.text.count("1 case has several values of the sensitive attribute 'diag'"))

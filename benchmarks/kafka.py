@@ -33,7 +33,7 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from connectors.kafka.source import Source
@@ -272,6 +272,7 @@ class Bench:
     def __init__(self, bootstrap: str, folder: Path, log: Path, repeat: int) -> None:
         self.bootstrap, self.folder, self.log = bootstrap, folder, log
         self.repeat = repeat
+        self.printed: dict[int, IO[str]] = {}
         self.events = 0
         self.config = folder / "bench.toml"
 
@@ -293,21 +294,28 @@ class Bench:
         command = [sys.executable, "-m", "stream.commands", *arguments]
         return subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
 
-    def start(self, kind: str, output: Path, total: int) -> subprocess.Popen[str]:
+    def start(self, kind: str, output: Path, total: int) -> subprocess.Popen[bytes]:
         command = [sys.executable, "-m", "benchmarks.kafka", "--worker", kind, str(self.config), str(output)]
         errors = (self.folder / f"{kind}.log").open("a")
-        return subprocess.Popen([*command, str(total)], cwd=ROOT, stdout=subprocess.PIPE, stderr=errors, text=True)
+        # A file, since a worker that prints a line for each delta would wait for a reader of its pipe.
+        printed = (self.folder / f"{uuid.uuid4().hex}.printed").open("w+")
+        process = subprocess.Popen([*command, str(total)], cwd=ROOT, stdout=printed, stderr=errors)
+        self.printed[process.pid] = printed
+        return process
 
     def worker(self, kind: str, output: Path, total: int) -> dict[str, float]:
         """Run one worker until it has done `total`."""
         return self.outcome(self.start(kind, output, total))[-1]
 
-    def outcome(self, process: subprocess.Popen[str], *, stop: bool = False) -> list[dict[str, float]]:
+    def outcome(self, process: subprocess.Popen[bytes], *, stop: bool = False) -> list[dict[str, float]]:
         """The lines that a worker printed; `stop` ends it first."""
         if stop:
             process.terminate()
-        printed, _ = process.communicate(timeout=280)
-        lines = [json.loads(line) for line in printed.splitlines() if line.startswith("{")]
+        process.wait(timeout=280)
+        printed = self.printed.pop(process.pid)
+        printed.seek(0)
+        lines = [json.loads(line) for line in printed if line.startswith("{")]
+        printed.close()
         if not lines:
             raise RuntimeError("".join(path.read_text()[-2000:] for path in self.folder.glob("*.log")))
         return lines
@@ -429,8 +437,10 @@ class Bench:
         while self._status(output)["building"] is None:
             time.sleep(0.1)
         load = os.getloadavg()[0]
-        sent, seconds = self._send_while_building(rate, output)
-        time.sleep(10)
+        sent, n_sent, seconds = self._send_while_building(rate, output)
+        while self._status(output)["seen"] < n_events + n_sent:
+            time.sleep(1)
+        time.sleep(5)
         self.outcome(ingest, stop=True)
         waits = _waits(sent, self.outcome(coordinator, stop=True))
         worst = max(waits, key=lambda wait: wait[1])
@@ -438,6 +448,7 @@ class Bench:
         return {
             "rate": rate,
             "events_of_the_build": n_events,
+            "events_sent": n_sent,
             "build_seconds": seconds,
             "load_at_the_begin": load,
             "sampled": len(waits),
@@ -456,10 +467,11 @@ class Bench:
             return {"seen": 0, "building": None}
         return {"seen": status["publications"]["research"]["seen"], "building": status.get("building")}
 
-    def _send_while_building(self, rate: int, output: Path) -> tuple[dict[tuple[int, int], float], float]:
+    def _send_while_building(self, rate: int, output: Path) -> tuple[dict[tuple[int, int], float], int, float]:
         """Send events at `rate` until the build ends.
 
-        Returns when each sampled event was acknowledged, by partition and offset, and the seconds of the build.
+        Returns when each sampled event was acknowledged, by partition and offset, the number of events, and the seconds
+        of the build.
         """
         from connectors.kafka.producing import producer
         from connectors.kafka.source import Source
@@ -478,7 +490,7 @@ class Bench:
                 n_sent += rate // 10
                 time.sleep(max(0.0, begin + n_sent / rate - time.monotonic()))
             client.flush()
-        return sent, seconds
+        return sent, n_sent, seconds
 
     def records(self) -> list[AnyRecord]:
         """The recorded delta topic."""

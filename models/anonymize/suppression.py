@@ -229,7 +229,7 @@ def _minimal(rows: Iterable[frozenset[CapLevel]]) -> list[frozenset[CapLevel]]:
 def _by_size(rows: Iterable[frozenset[CapLevel]]) -> Iterator[frozenset[CapLevel]]:
     """Yield the rows by their number of units, and then by their units in order.
 
-    In many short sorts: one of all rows lets no other thread run for seconds, and the fold of a daemon is one.
+    In many short sorts: one sort of all rows lets no other thread run for seconds, not even the fold of a daemon.
     """
     groups = defaultdict[tuple[int, CapLevel], list[frozenset[CapLevel]]](list)
     for row in rows:

@@ -558,11 +558,11 @@ def most_free(linker, forward, n, in2, rows, enough, scratch):  # type: ignore[n
 def _move_out(linker, forward, n, in2, rows, most, scratch):  # type: ignore[no-untyped-def]
     """Move records from rows inside ms2 to free places outside it, along the paths of one search.
 
-    A record moves directly, or to a row whose own records move on. Returns how many moved, 0 if no path exists; stops
-    once `most` have. The search begins at the rows inside ms2, of which a candidate has few. The free places outside it
-    are nearly all of the later release if the earlier one is old. It goes not back into ms2, since another path begins
-    there. One path may take a place or a record that another path needs. That path then moves nothing, and the next
-    search looks for it again.
+    A record moves directly, or to a row whose own records move on. Returns how many moved, 0 if no path exists;
+    stops once `most` have. The search begins at the rows inside ms2, of which a candidate has few. The free places
+    outside it are nearly all of the later release if the earlier one is old. It does not go back into ms2, since
+    another path begins there. One path may take a place or a record that another path needs. That path then moves
+    nothing, and the next search looks for it again.
     """
     start, later, least = forward
     came1, came2, queue = scratch.came1, scratch.came2, scratch.queue

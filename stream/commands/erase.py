@@ -38,8 +38,8 @@ def command(
             emit_json({"command": "erase", "cases": len(cases), "offset": offset})
         else:
             tables().print(
-                f"erase is at offset {offset} of the delta topic; the coordinator logs how many of the cases it knew, "
-                "and veilstream report names the releases that hold them"
+                f"erase is at offset {offset} of the delta topic; the coordinator logs how many of the cases it "
+                "knew, and veilstream report names the releases that hold them"
             )
         return
     if output is None:

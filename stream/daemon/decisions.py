@@ -156,6 +156,6 @@ def _explain_missing(missing: Collection[str], sealed: Mapping[str, int], second
             "(veilstream status)"
         )
     return (
-        f"after {seconds:g} s: {'; '.join(waiting)}. A coordinator that starts later carries out the order; one that "
-        "is paused, or has a gap, ignores it"
+        f"after {seconds:g} s: {'; '.join(waiting)}. A coordinator that starts later carries out the order; "
+        "one that is paused, or has a gap, ignores it"
     )

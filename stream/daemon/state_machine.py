@@ -431,8 +431,8 @@ class ActiveCoordinator:
     def _execute(self, position: int, command: Command) -> None:
         """Do the part of a command that concerns more than the fold.
 
-        Erase cases from all files, note an accepted gap in the ledger, decide on a held release, or log an order that
-        has no effect.
+        Erase cases from all files, note an accepted gap in the ledger, decide on a held release, or log an order
+        that has no effect.
         """
         if command.name == "erase":
             self._refuse_other_key(command)
@@ -466,7 +466,7 @@ class ActiveCoordinator:
             if command.publication not in (None, name):
                 continue
             if self.fold.gap:
-                log.warning("release of %s at delta position %d is ignored: events are missing (gap)", name, position)
+                log.warning("release of %s at delta position %d is ignored: there is a gap", name, position)
             elif counters.paused:
                 log.warning("release of %s at delta position %d is ignored: it is paused", name, position)
 
@@ -540,7 +540,9 @@ class ActiveCoordinator:
         outcome = "waiting" if decision.waits else decision.status
         # Codes alone: a sentence of a mechanism may name an activity, and no log line has one.
         codes = sorted({reason.code for reason in decision.because})
-        why = f" ({', '.join(codes)}; veilstream releases shows why)" if outcome in ("waiting", "withheld") else ""
+        why = ""
+        if outcome in ("waiting", "withheld"):
+            why = f" ({', '.join(codes)}; veilstream releases shows why)"
         log.info("cut %s: %s%s in %.2f s%s", cut.id, outcome, release, seconds, why)
         if decision.status == "held":
             log.warning(

@@ -857,7 +857,7 @@ class State:
             store.setdefault(name, AttributeValues()).add(events, column)
 
     def changing_cases(self, names: Sequence[str]) -> dict[str, int]:
-        """Return how many cases have had several values of each attribute, those of their case and events alike."""
+        """Return how many cases have had several values of each attribute, of their case or of their events."""
         return {name: self._cases_with_several_values(name) for name in names}
 
     def _cases_with_several_values(self, name: str) -> int:

@@ -47,9 +47,9 @@ LEAST_SECONDS = 0.2
 """Below, the exponent of a stage is of its fixed cost, and is left out."""
 
 
-def drawn_log(events: int, activities: int, shape: str, seed: int = 0) -> EventLog:
+def drawn_log(events: int, activities: int, shape: str) -> EventLog:
     """Return a log of cases of 2 to 18 events; cases begin every few minutes."""
-    generator = np.random.default_rng(seed)
+    generator = np.random.default_rng(0)
     weight = np.ones(activities) if shape == "flat" else 1 / np.arange(1, activities + 1)
     lengths = generator.integers(2, 19, events // 10)
     starts = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)

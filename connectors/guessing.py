@@ -102,12 +102,15 @@ def _taken(guesses: Mapping[str, Guess]) -> set[str]:
 FEW = 0.1
 """Share of rows that may be bad without a change of the guess: exports hold some, and `inspect` counts them."""
 
+TRIED = 200
+"""Values of a column that are read as times: more would only make a guess about a large file slower."""
 
-def looks_like_times(column: Column, most: int = 200) -> bool:
+
+def looks_like_times(column: Column) -> bool:
     """Return whether all but a few of the first values are times."""
     from connectors.dates import UnknownTimesError, plan, plan_for_most
 
-    texts = [str(value).strip() for value in column.values[:most]]
+    texts = [str(value).strip() for value in column.values[:TRIED]]
     if not texts:
         return False
     if sum(not _is_iso(text) for text in texts) <= FEW * len(texts):

@@ -20,7 +20,7 @@ from models.eventlog import Column, EventLog, Ints
 from models.leakage.accumulation import TemporalLeakage, batch, reference
 from models.leakage.automaton import TransitionSystem
 from models.leakage.correlations import Scenario, check, steps
-from models.leakage.simulation import Paths, ended_cases, first_release, lockstep, paths, transition_system
+from models.leakage.simulation import ended_cases, first_release, lockstep, paths, transition_system
 from models.leakage.states import StateFunction
 from models.leakage.steps import Leakage, LeakageStep
 
@@ -146,7 +146,12 @@ def _chain(
     items: Column,
 ) -> ChainCurves:
     state_paths = paths(log, settings.states, ended, items)
-    systems = [_system(state_paths, some, settings) for some in shown]
+    systems = [
+        transition_system(
+            state_paths, events_shown, least_cases=settings.least_cases, complete_only=settings.complete_only
+        )
+        for events_shown in shown
+    ]
     if settings.newest:
         systems = [systems[-1]] * len(systems)
     pairs = [steps(system, settings.scenario, settings.window) for system in systems]
@@ -159,10 +164,6 @@ def _chain(
         extreme=[(backward.extreme, forward.extreme) for backward, forward in pairs[1:]],
         last=pairs[-1],
     )
-
-
-def _system(state_paths: Paths, shown: Ints, settings: SimulationSettings) -> TransitionSystem:
-    return transition_system(state_paths, shown, least_cases=settings.least_cases, complete_only=settings.complete_only)
 
 
 def _curves(

@@ -50,6 +50,9 @@ KEPT_BITS = 47
 MOST_KNOWN = 4_096
 """Values remembered by one step; a sweep of a mixing chain asks for under a hundred."""
 
+ROW_BLOCK = 256
+"""Rows that are compared with all others in one sparse product: more take more memory, fewer more products."""
+
 BLOCK = 1 << 20
 """Entries compared at once: bounds the memory of the comparison of all pairs (8 MiB a temporary)."""
 
@@ -222,14 +225,14 @@ def stochastic(rows: Any) -> csr_matrix:
     return matrix
 
 
-def disjoint_pair(matrix: csr_matrix, block: int = 256) -> tuple[int, int] | None:
+def disjoint_pair(matrix: csr_matrix) -> tuple[int, int] | None:
     """Two rows without a common column, or None. Rows of small support are tried first: they decide at once."""
     support = matrix.copy()
     support.data[:] = 1.0
     sizes = np.diff(support.indptr)
     order = np.argsort(sizes, kind="stable")
-    for start in range(0, len(order), block):
-        chosen = order[start : start + block]
+    for start in range(0, len(order), ROW_BLOCK):
+        chosen = order[start : start + ROW_BLOCK]
         meets = (support[chosen] @ support.T).tocsr()
         lacking = np.flatnonzero(np.diff(meets.indptr) < support.shape[0])
         if len(lacking):

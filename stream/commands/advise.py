@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 PANEL = "Publish"
 OF_NOISE = "Epsilon"
 
+MOST_LISTED = 3
+"""Things that a row of the table names as lost; more would widen it beyond a terminal."""
+
 
 @dataclass(frozen=True, slots=True)
 class NoiseOptions:
@@ -336,6 +339,7 @@ def _numbers(trial: CandidateTrial) -> list[str]:
     return [f"{trial.releases}/{trial.releases + trial.unreleased}", kept, wait]
 
 
-def _loses(trial: CandidateTrial, most: int = 3) -> str:
-    more = f" and {len(trial.loses) - most} more" if len(trial.loses) > most else ""
-    return ", ".join(trial.loses[:most]) + more
+def _loses(trial: CandidateTrial) -> str:
+    listed = ", ".join(trial.loses[:MOST_LISTED])
+    unlisted = len(trial.loses) - MOST_LISTED
+    return f"{listed} and {unlisted} more" if unlisted > 0 else listed

@@ -25,10 +25,10 @@ EXAMPLES = {
 """Text to write for a table that a publication lacks."""
 
 
-def explain(error: ValidationError, root: str = "settings") -> Iterator[str]:
-    """Yield every fault as `place: what is wrong`; faults of the whole table have the place `root`."""
+def explain(error: ValidationError) -> Iterator[str]:
+    """Yield every fault as `place: what is wrong`; faults of the whole table have the place `settings`."""
     for fault in error.errors(include_url=False, include_input=False, include_context=False):
-        place = ".".join(str(part) for part in fault["loc"]) or root
+        place = ".".join(str(part) for part in fault["loc"]) or "settings"
         message = WORDING.get(fault["type"], fault["msg"].removeprefix("Value error, "))
         key = place.rpartition(".")[2]
         if fault["type"] == "missing" and key in EXAMPLES:

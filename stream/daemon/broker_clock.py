@@ -12,11 +12,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 
-def host_time() -> int:
-    """Return the clock of this host, in ns since 1970-01-01 UTC."""
-    return time.time_ns()
-
-
 @dataclass
 class BrokerClock:
     """The broker's time; between two stamps the monotonic clock of the host carries it on.
@@ -24,7 +19,7 @@ class BrokerClock:
     Until the first stamp, and on topics that keep their producers' times, it is the clock of this host.
     """
 
-    wall: Callable[[], int] = host_time
+    wall: Callable[[], int] = time.time_ns
     monotonic: Callable[[], int] = time.monotonic_ns
     _ahead: int | None = None
     """Broker's time less `monotonic`, ns."""

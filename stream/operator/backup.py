@@ -74,7 +74,7 @@ def backup(output: Path, target: Path, *, with_key: bool = False) -> About:
         if with_key and layout.key.is_file():
             tar.add(layout.key, KEY)
         about: About = {"version": VERSION, "entries": len(entries), "with_key": with_key}
-        _add_text(tar, ABOUT, json.dumps(about))
+        _add_about(tar, about)
     return about
 
 
@@ -163,10 +163,11 @@ def _take_ledger(tar: tarfile.TarFile, path: Path) -> list[Entry]:
         return open_readonly(copy)
 
 
-def _add_text(tar: tarfile.TarFile, name: str, text: str) -> None:
-    info = tarfile.TarInfo(name)
-    info.size = len(text.encode())
-    tar.addfile(info, io.BytesIO(text.encode()))
+def _add_about(tar: tarfile.TarFile, about: About) -> None:
+    text = json.dumps(about).encode()
+    info = tarfile.TarInfo(ABOUT)
+    info.size = len(text)
+    tar.addfile(info, io.BytesIO(text))
 
 
 def _about(path: Path, source: Path) -> About:

@@ -130,9 +130,6 @@ SERIES_VICTIMS = (
 )
 """Persons in a series of five releases in which each case counts once."""
 
-TWO_CASES = Victim("two cases in two windows", "AB", 36, second=60)
-"""For series that promise for two cases of a person."""
-
 
 @dataclass(frozen=True, slots=True)
 class Scene:

@@ -53,17 +53,6 @@ def kill() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-@dataclass
-class StillClock:
-    """A clock that does not move until it is advanced."""
-
-    now: float = 0.0
-
-    def sleep(self, seconds: float) -> None:
-        """Advance the clock by some seconds."""
-        self.now += seconds
-
-
 class WatchedDisk(FileOps, ABC):
     """A disk that calls `before` with each operation."""
 

@@ -15,13 +15,15 @@ from stream.fold.rules import FoldRules
 from stream.fold.state import EXPOSED
 from stream.run.pipeline_audit import (
     SERIES_VICTIMS,
-    TWO_CASES,
     Scene,
     Victim,
     claimed,
     pipeline_pairs,
     small_configuration,
 )
+
+TWO_CASES = Victim("two cases in two windows", "AB", 36, second=60)
+"""For series that promise for two cases of a person."""
 
 QUIET = {"risk": False, "utility": False, "leakage": False, "anonymity": False, "series": False}
 SMALL = Scene(common=8, days=3, hours=97, spread=12)

@@ -29,7 +29,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -61,19 +61,40 @@ class Timed(Replay):
 
     def __init__(self, settings: Settings, output: Path, most: int) -> None:
         super().__init__(settings, output)
-        self.most, self.spent, self.decisions = most, [], []  # type: list[float], list[Decision]
-        decide = self.service.decide
+        self.most, self.spent, self.decisions = most, [], []  # type: int, list[float], list[Decision]
+        self._decide = self.service.decide
+        self.service.decide = self._timed  # type: ignore[method-assign]
 
-        def timed(*arguments: Any) -> Decision:
-            if len(self.decisions) == self.most:
-                raise EnoughError
-            began = time.process_time()
-            decision = decide(*arguments)
-            self.spent.append(time.process_time() - began)
-            self.decisions.append(decision)
-            return decision
+    def _timed(self, *arguments: Any) -> Decision:
+        if len(self.decisions) == self.most:
+            raise EnoughError
+        began = time.process_time()
+        decision = self._decide(*arguments)
+        self.spent.append(time.process_time() - began)
+        self.decisions.append(decision)
+        return decision
 
-        self.service.decide = timed  # type: ignore[method-assign]
+
+class TimedParts(Timed):
+    """A replay that also notes the CPU seconds of the parts of each cut, and profiles the last one."""
+
+    def __init__(self, settings: Settings, output: Path, most: int, profiler: cProfile.Profile | None) -> None:
+        super().__init__(settings, output, most)
+        self.rows: list[dict[str, float]] = []
+        self._profiler = profiler
+
+    def _timed(self, *arguments: Any) -> Decision:
+        is_last = len(self.decisions) == self.most - 1
+        seconds_of_parts: dict[str, float] = {}
+        with parts_measured(self.service.pipelines["research"], seconds_of_parts):
+            if self._profiler is not None and is_last:
+                self._profiler.enable()
+            decision = super()._timed(*arguments)
+            if self._profiler is not None:
+                self._profiler.disable()
+        self.rows.append(row_of_cut(decision, self.spent[-1], seconds_of_parts))
+        print(f"cut {len(self.rows)}: {self.spent[-1]:.2f} CPU s", file=sys.stderr, flush=True)
+        return decision
 
 
 class EnoughError(Exception):
@@ -168,60 +189,44 @@ def measure_increments(cuts: int, cases: int, activities: int, *, profile: bool)
     publication = presets.publication(
         "research", {"completed_cases": cases}, mechanism, presets.series_gate(presets.K, local=True)
     ).model_copy(update={"release": "increment"})
-    settings_of_set = Settings(process=Process(completion=Completion(log_end=True)), publication=(publication,))
+    settings_of_series = Settings(process=Process(completion=Completion(log_end=True)), publication=(publication,))
 
-    profiler = cProfile.Profile(time.process_time)
-    rows: list[dict[str, float]] = []
+    profiler = cProfile.Profile(time.process_time) if profile else None
+    # The pipeline's own stages are then in CPU seconds as well.
     clock = SimpleNamespace(monotonic=time.process_time)
     began = time.process_time()
     with tempfile.TemporaryDirectory() as folder, mock.patch("stream.release.pipeline.time", clock):
-        replay = Replay(settings_of_set, Path(folder) / "out")
-        pipeline = replay.service.pipelines["research"]
-        decide = replay.service.decide
-
-        def timed(*arguments: Any) -> Decision:
-            seconds_of_parts: dict[str, float] = {}
-            if len(rows) == cuts:
-                raise EnoughError
-            is_last = len(rows) == cuts - 1
-            with parts_measured(pipeline, seconds_of_parts):
-                if profile and is_last:
-                    profiler.enable()
-                begin = time.process_time()
-                decision = decide(*arguments)
-                whole = time.process_time() - begin
-                profiler.disable()
-            stages = decision.audit.get("seconds") or {}
-            released = (decision.audit.get("counts") or {}).get("released_cases", 0)
-            rows.append(
-                {
-                    "released_cases": released,
-                    "resident_mb": resident() >> 20,
-                    "cpu": whole,
-                    **{f"part {name.strip('_')}": seconds for name, seconds in seconds_of_parts.items()},
-                    **{f"stage {name}": seconds for name, seconds in stages.items()},
-                }
-            )
-            print(f"cut {len(rows)}: {whole:.2f} CPU s", file=sys.stderr, flush=True)
-            return decision
-
-        replay.service.decide = timed  # type: ignore[method-assign]
+        replay = TimedParts(settings_of_series, Path(folder) / "out", cuts, profiler)
         with contextlib.suppress(EnoughError):
             replay.run(log, final=True)
-    if profile:
+    if profiler is not None:
         pstats.Stats(profiler, stream=sys.stderr).sort_stats("tottime").print_stats(60)
         pstats.Stats(profiler, stream=sys.stderr).sort_stats("cumtime").print_stats(90)
     return {
-        "cuts": len(rows),
+        "cuts": len(replay.rows),
         "cases": cases,
         "activities": activities,
         "cpu": round(time.process_time() - began, 1),
-        "ratio": ratios_of_last(rows),
-        "each": [{name: round(value, 3) for name, value in row.items()} for row in rows],
+        "ratio": ratios_of_last(replay.rows),
+        "each": [{name: round(value, 3) for name, value in row.items()} for row in replay.rows],
         "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
         "load": [round(average, 1) for average in os.getloadavg()],
         "target": TARGET_OF_INCREMENTS,
     }
+
+
+def row_of_cut(decision: Decision, cpu: float, seconds_of_parts: Mapping[str, float]) -> dict[str, float]:
+    """Return the figures of one cut: its cases, the memory after it, and CPU seconds in all, by part and by stage."""
+    row = {
+        "released_cases": (decision.audit.get("counts") or {}).get("released_cases", 0),
+        "resident_mb": resident() >> 20,
+        "cpu": cpu,
+    }
+    for name, seconds in seconds_of_parts.items():
+        row[f"part {name.strip('_')}"] = seconds
+    for name, seconds in (decision.audit.get("seconds") or {}).items():
+        row[f"stage {name}"] = seconds
+    return row
 
 
 @contextlib.contextmanager

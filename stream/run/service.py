@@ -136,6 +136,7 @@ class ReleaseService:
         # Sensitive attributes of which a warning was logged.
         self._warned_attributes: set[str] = set()
         self.clock: ReleaseClock = clock or RealClock()
+        # If a later step fails, the ledger is closed and the folder unlocked: the process may try again.
         with ExitStack() as opened:
             self.folder = OperatorFolder(output, ops)
             opened.callback(self.folder.close)
@@ -149,17 +150,14 @@ class ReleaseService:
             self.mirror = mirror_of(settings, output, ops) if mirrored else None
             self.archive = archive_of(settings, output, self.mirror, ops, at)
             if self.mirror is not None:
+                # Segments that were written before the mirror was configured.
                 self.archive.move_from(open_blobs(output, OPERATOR, ops))
-            if settings.process.archive is None and self.archive.segments():
-                log.warning(
-                    "%s/%s has events of released cases, and process.archive is not set: they are kept there without "
-                    "end; delete the folder if nobody needs them",
-                    self.archive.blobs.location,
-                    ARCHIVE,
-                )
+            self._warn_of_kept_archive()
             self.keeper = StateKeeper(self.checkpoints, archive=self.archive)
             self.ledger, publish = open_ledger(self.folder.ledger, settings.process.name)
             opened.callback(self.ledger.close)
+            # Before the pipelines exist: nothing may be charged to a ledger that counts in another way, or that lacks
+            # releases of the store.
             refuse_other_accounting(settings.process.name, settings.process.budget.accounting, self.ledger.view)
             configured = [publication.name for publication in settings.publication]
             compare(self.ledger, self.store, settings.process.name, configured)
@@ -190,15 +188,32 @@ class ReleaseService:
             self.check_mirror(contents=True)
             self._read_earlier()
             finish(self)
-            needs_approval = any(publication.approval == "required" for publication in settings.publication)
-            claim = self.ledger.view.claim
-            if needs_approval and (claim is None or claim.config in (None, settings.digest)):
-                self.folder.keep_configuration(settings.written())
+            self._keep_configuration_for_approval()
             self._opened = opened.pop_all()
 
     def close(self) -> None:
         """Close the ledger and unlock the folder."""
         self._opened.close()
+
+    def _warn_of_kept_archive(self) -> None:
+        """Warn of an archive that a former configuration left: nothing removes its events any more."""
+        if self.settings.process.archive is None and self.archive.segments():
+            log.warning(
+                "%s/%s has events of released cases, and process.archive is not set: they are kept there without "
+                "end; delete the folder if nobody needs them",
+                self.archive.blobs.location,
+                ARCHIVE,
+            )
+
+    def _keep_configuration_for_approval(self) -> None:
+        """Keep a copy of the configuration in the folder: `approve` and `reject` know the folder alone.
+
+        A folder whose claim names another configuration keeps the copy that it has.
+        """
+        needs_approval = any(publication.approval == "required" for publication in self.settings.publication)
+        claim = self.ledger.view.claim
+        if needs_approval and (claim is None or claim.config in (None, self.settings.digest)):
+            self.folder.keep_configuration(self.settings.written())
 
     def check_mirror(self, *, contents: bool = False) -> None:
         """Compare the mirror with the ledger, and restore what it has lost (`stream.ledger.mirror.Mirror.restore`).
@@ -414,7 +429,9 @@ class ReleaseService:
         ends_at_fixed_time = window.first is not None and window.first.until is not None
         at_deadline = cut.trigger == "every" or (cut.trigger == "first" and ends_at_fixed_time)
         is_replay = fold.rules.embedded
-        return None if is_replay and not at_deadline else fold.now
+        if is_replay and not at_deadline:
+            return None
+        return fold.now
 
     def _read(self, log: EventLog, publication: str) -> EventLog:
         """Return an exposed log as a mechanism reads it.
@@ -424,6 +441,7 @@ class ReleaseService:
         """
         process = self.settings.process
         log = written(_with_attributes(log, process.kept), process.kept)
+        # The kinds of tlkc have a clock; the others have none.
         clock = getattr(self.pipelines[publication].spec.mechanism, "clock", "utc")
         if clock == "utc" or process.timezone is None:
             return log
@@ -439,6 +457,7 @@ class ReleaseService:
         if roles is None:
             return log, None
         if not isinstance(roles, str) and not self.settings.process.raw_resources:
+            # The fold has pseudonyms of resources only; the configuration has their names.
             roles = {self.pseudonyms.resource(name): role for name, role in roles.items()}
         return with_roles(log, roles, getattr(pipeline.spec.mechanism, "K", GROUP), pipeline.roles_shown)
 
@@ -493,7 +512,8 @@ class ReleaseService:
     def erase(self, fold: Fold, cases: Sequence[str]) -> ErasureReport:
         """Erase cases (by pseudonym) everywhere except in published releases; the report lists those."""
         report = erase(self, fold, cases)
-        for _generation in range(2):  # the newest and the one before
+        # Two generations of checkpoints are kept, and both have the erased cases: two new ones replace them.
+        for _generation in range(2):
             self.checkpoint(fold, in_full=True)
         return report
 
@@ -567,7 +587,8 @@ class ReleaseService:
         for audience in self.audiences:
             if audience.name is not None:
                 refuse_apart(audience.seals, audience.name, sharing.intersection(audience.members))
-            # A release that cannot be read is reported at the start, and not only with the next cut.
+            # The property reads the files: a release that cannot be read is reported at the start, and not only with
+            # the next cut.
             _ = audience.earlier
 
     def series(self) -> dict[str, PublicationSeries]:

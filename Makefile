@@ -27,8 +27,8 @@ demo: $(BIN)/veilstream ## install, replay the bundled log, print where releases
 	$(BIN)/veilstream demo -o demo-out
 
 .PHONY: test
-test: $(VENV)/.checked ## run every test, in four processes with a broker each; a failure is shown as it happens
-	PYTHONUTF8=1 $(BIN)/pytest --verbose --instafail --durations 40 --numprocesses 4 --dist loadfile --no-loadscope-reorder
+test: $(VENV)/.checked ## run the tests, in four processes with a broker each; a failure is shown as it happens
+	PYTHONUTF8=1 $(BIN)/pytest --verbose --instafail --durations 40 --numprocesses 4 --dist loadfile --no-loadscope-reorder -m "not night"
 
 .PHONY: setup
 setup: $(VENV)/.checked ## once after cloning: libraries, and the golden tests, which compile most kernels into numba's cache
@@ -37,10 +37,14 @@ setup: $(VENV)/.checked ## once after cloning: libraries, and the golden tests, 
 .PHONY: fast
 fast: $(VENV)/.checked ## unit, property and golden tests: no broker, Java, browser or public logs (while you work)
 	PYTHONUTF8=1 $(BIN)/pytest --quiet --numprocesses 2 --dist loadfile --no-loadscope-reorder \
-	  --hypothesis-profile fast -m "not kafka and not prometheus and not chromium and not logs and not slow" tests/property tests/golden tests/unit
+	  --hypothesis-profile fast -m "not kafka and not prometheus and not chromium and not logs and not slow and not night" tests/property tests/golden tests/unit
 
 .PHONY: night
-night: crash chaos soak mutants runbooks ## what needs hours: crash matrix, chaos, soak, mutants, runbooks (not in CI)
+night: variants crash chaos soak mutants runbooks ## what needs hours: variants, crash matrix, chaos, soak, mutants, runbooks (not in CI)
+
+.PHONY: variants
+variants: $(VENV)/.checked ## the tests of tests/night.toml: further variants of what `make test` covers (not in CI)
+	PYTHONUTF8=1 $(BIN)/pytest --verbose --instafail --numprocesses 2 --dist loadfile -m night
 
 .PHONY: coverage
 coverage: $(VENV)/.checked ## branch coverage of models and stream by every test; fails below 90 % (not in CI)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import json
 import os
+import tomllib
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any
@@ -68,12 +69,26 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
+NIGHT: dict[str, str] = {
+    variant["test"]: variant["covered_by"]
+    for variant in tomllib.loads((ROOT / "tests" / "night.toml").read_text(encoding="utf-8"))["variant"]
+}
+"""Tests that `make test` leaves out, and for each the test that covers its behaviour there."""
+collected: set[str] = set()
+"""Ids of all tests that this process has found, whatever its options leave out then."""
+
 _files_with_slow_tests: set[str] = set()
 # Kept before `make fast` leaves the slow tests out: the others of these files take longer than those of most files.
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Mark each test that reads the public logs, so that no lane depends on a marker that somebody forgot."""
+    """Mark each test that reads the public logs, so that no lane depends on a marker that somebody forgot.
+
+    Those of tests/night.toml are marked too.
+    """
+    collected.add(item.nodeid)
+    if item.nodeid in NIGHT:
+        item.add_marker("night")
     if "logs" in getattr(item, "fixturenames", ()):
         item.add_marker("logs")
     if item.get_closest_marker("slow"):

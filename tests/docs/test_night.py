@@ -1,0 +1,39 @@
+"""Each test that `make test` leaves out is a variant of one that it runs (tests/night.toml)."""
+
+from __future__ import annotations
+
+from tests.conftest import NIGHT, ROOT, collected
+from tests.docs.test_guarantees import NAMED
+
+KEPT = ("tests/golden/", "tests/mutants/")
+"""Folders of which `make test` runs everything."""
+
+
+def _function(test: str) -> str:
+    """The id of a test without its parameters."""
+    return test.partition("[")[0]
+
+
+def test_every_named_test_exists() -> None:
+    """Its function, and its parameters where this run has collected its file."""
+    files = {test.partition("::")[0] for test in collected}
+    wrong = []
+    for test in {*NIGHT, *NIGHT.values()}:
+        path, _, function = _function(test).partition("::")
+        file = ROOT / path
+        defined = file.exists() and f"\ndef {function}(" in file.read_text(encoding="utf-8")
+        if not defined or (path in files and test not in collected):
+            wrong.append(test)
+    assert wrong == []
+
+
+def test_the_test_that_covers_a_variant_runs_by_day() -> None:
+    assert [test for test, covering in NIGHT.items() if covering in NIGHT] == []
+    assert [test for test in NIGHT if test.startswith(KEPT)] == []
+
+
+def test_no_promise_is_left_to_the_night() -> None:
+    """A test of a row of docs/guarantees.md is covered by a test of such a row."""
+    promised = [test for test in NIGHT if _function(test) in NAMED]
+    elsewhere = [test for test in promised if _function(NIGHT[test]) not in NAMED]
+    assert elsewhere == []

@@ -32,6 +32,9 @@ from typing import Any, TypedDict
 from connectors.files import FileOps, Writer
 from models.errors import InputError, RefusedError, TakenOverError
 
+PUBLIC = "public"
+"""Folder of the publications, in an output folder or at the URL of a store."""
+
 MANIFEST = "manifest.json"
 HELD = "held"
 """Folder of a publication, in the operator's part, with the files of releases that a person has not yet approved."""
@@ -409,6 +412,11 @@ def check_name(name: str) -> str:
 def release_name(sequence: int) -> str:
     """Return the name of a release's folder, such as `release-000012`."""
     return f"release-{sequence:06d}"
+
+
+def local_release(output: Path, publication: str, sequence: int) -> Path:
+    """Return the folder of a release in a local output folder."""
+    return output / PUBLIC / publication / release_name(sequence)
 
 
 def release_number(name: str) -> int | None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from connectors.files import FileOps
 from connectors.store.base import (
+    PUBLIC,
     FenceCheck,
     Store,
     check_name,
@@ -31,7 +32,7 @@ class LocalStore(Store):
     private: Path
 
     def _folder(self, publication: str) -> Path:
-        return self.root / "public" / check_name(publication)
+        return self.root / PUBLIC / check_name(publication)
 
     def _release(self, publication: str, sequence: int) -> Path:
         return self._folder(publication) / release_name(sequence)
@@ -73,7 +74,7 @@ class LocalStore(Store):
 
     def publications(self) -> list[str]:
         """Return the names of all publications with a folder, of any process."""
-        return publication_names(folder_names(self.root / "public"))
+        return publication_names(folder_names(self.root / PUBLIC))
 
     def releases(self, publication: str) -> list[int]:
         """Return the numbers of the visible releases, ascending."""

@@ -12,6 +12,7 @@ from pathlib import Path
 from connectors.files import FileOps
 from connectors.store.base import (
     MANIFEST,
+    PUBLIC,
     FenceCheck,
     Store,
     check_name,
@@ -39,7 +40,7 @@ class ObjectStore(Store):
         self.private = private or Path(tempfile.mkdtemp(prefix="veilstream-"))
 
     def _folder(self, publication: str) -> str:
-        return f"{self._root}/public/{check_name(publication)}"
+        return f"{self._root}/{PUBLIC}/{check_name(publication)}"
 
     def _release(self, publication: str, sequence: int) -> str:
         return f"{self._folder(publication)}/{release_name(sequence)}"
@@ -94,7 +95,7 @@ class ObjectStore(Store):
         """Return the names of all publications with objects, of any process."""
         self._fs.invalidate_cache()
         try:
-            entries = self._fs.ls(f"{self._root}/public", detail=False)
+            entries = self._fs.ls(f"{self._root}/{PUBLIC}", detail=False)
         except FileNotFoundError:
             return []
         return publication_names(entry.rstrip("/").rpartition("/")[2] for entry in entries)

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from connectors.files import FileOps
-from connectors.store.base import Store
+from connectors.store.base import PUBLIC, Store
 from connectors.store.local import LocalStore
 from models.errors import InputError
 
@@ -38,9 +38,9 @@ def open_store(url: str | Path, ops: FileOps | None = None, private: Path | None
         return ObjectStore(text, ops, private)
     root = Path(text.removeprefix("file://"))
     try:
-        (root / "public").mkdir(parents=True, exist_ok=True)
+        (root / PUBLIC).mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"{root}: cannot hold releases ({error.strerror}); choose another folder with -o") from error
-    if not os.access(root / "public", os.W_OK | os.X_OK):
+    if not os.access(root / PUBLIC, os.W_OK | os.X_OK):
         raise InputError(f"{root}: is not writable; choose another folder with -o, or change its owner")
     return LocalStore(root, ops, private or root / "operator")

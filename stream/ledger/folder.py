@@ -20,7 +20,7 @@ from typing import IO, Any
 import msgspec
 
 from connectors.files import FileOps
-from connectors.store.base import digest
+from connectors.store.base import PUBLIC, digest
 from models.errors import InputError, RefusedError, kind_of
 from stream.ledger.layout import KEY, OPERATOR, OperatorLayout
 
@@ -109,7 +109,7 @@ class OperatorFolder:
                     make_private(Path(parent) / name)
 
     def close(self) -> None:
-        """Give the folder free."""
+        """Unlock the folder."""
         self._lock.close()
 
     def keep_configuration(self, body: dict[str, Any]) -> None:
@@ -277,7 +277,7 @@ def _refuse_foreign(output: Path) -> None:
         raise InputError(f"{output}: is a file, not a folder; choose another with -o")
     if not output.exists():
         return
-    strangers = {entry.name for entry in output.iterdir()} - {"public", OPERATOR, ".gitignore"}
+    strangers = {entry.name for entry in output.iterdir()} - {PUBLIC, OPERATOR, ".gitignore"}
     if strangers and not OperatorLayout(output).ledger.exists():
         raise InputError(f"{output}: holds files that are not veilstream's; choose an empty folder with -o")
 

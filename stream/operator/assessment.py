@@ -6,7 +6,6 @@ and the officer, and not for recipients.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,6 +16,7 @@ import numpy as np
 from connectors import read_log
 from connectors.logs import SUFFIXES, read_released
 from connectors.reading import Reading
+from connectors.store.base import MANIFEST, digest
 from models.content_free import content_free
 from models.disclosure.assessment import ATTACKS, Assessment, Attackers, Measure, ProfileResult, assess
 from models.disclosure.material import Profile, pooled
@@ -83,21 +83,21 @@ def read_release(path: Path, reading: Reading) -> AssessedRelease:
     """
     if not path.is_dir():
         return AssessedRelease(str(path), read_released(path, reading), None)
-    if not (path / "manifest.json").is_file():
+    manifest_file = path / MANIFEST
+    if not manifest_file.is_file():
         raise InputError(
             f"{path}: no manifest.json; give one release (public/PUBLICATION/release-NNNNNN), or the file of a log"
         )
-    manifest = read_json(path / "manifest.json")
+    manifest = read_json(manifest_file)
     names = [str(entry["path"]) for entry in manifest.get("files", [])]
     logs = [name for name in names if name.lower().endswith(SUFFIXES)]
     if not logs:
         raise InputError(f"{path}: the manifest names no log ({', '.join(names) or 'no file'})")
-    digest = hashlib.sha256((path / "manifest.json").read_bytes()).hexdigest()
     files = [path / logs[0]]
     if "increment" in manifest:
         files = log_files(path, manifest)
     log = pooled([read_log(file) for file in files])
-    return AssessedRelease(str(path), log, manifest, digest, *_operator_view(path, manifest))
+    return AssessedRelease(str(path), log, manifest, digest(manifest_file), *_operator_view(path, manifest))
 
 
 def _operator_view(path: Path, manifest: Mapping[str, Any]) -> tuple[EventLog | None, int | None]:

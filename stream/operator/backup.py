@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TypedDict, cast
 
 from connectors.output import replacing
-from connectors.store.base import HELD
+from connectors.store.base import HELD, PUBLIC
 from connectors.store.open import open_store
 from models.errors import InputError, RefusedError
 from stream.ledger.entries import BurnedEntry, Entry, SealEntry
@@ -188,7 +188,7 @@ def _refuse_behind(ledger: Path, output: Path, url: str | None) -> None:
     # A release that was held when the backup was made, and is in the store now, was decided on since.
     sealed = view.seals.keys() - {(seal.publication, seal.sequence) for seal in view.held}
     names = view.accounts.keys() - {""}
-    public = output / "public"
+    public = output / PUBLIC
     names |= {path.name for path in public.iterdir() if path.is_dir()} if public.is_dir() else set()
     store = open_store(url or output)
     for name in sorted(names):

@@ -32,7 +32,7 @@ import numpy as np
 
 from connectors import read_log
 from connectors.files import FileOps
-from connectors.store.base import release_name
+from connectors.store.base import MANIFEST, local_release
 from models.dp.account import loss
 from models.dp.audit import NeighbourPair
 from models.dp.budget import Charge
@@ -251,7 +251,7 @@ class Run:
                     hours = (cut.time_ns - BEGIN_NS) / HOUR_NS
                     seen += [(attempt, decision.status), (attempt, f"at hour {hours:g}")]
                     if decision.status == "sealed":
-                        place = folder / "public" / cut.publication / release_name(decision.sequence)
+                        place = local_release(folder, cut.publication, decision.sequence)
                         seen += (_tagged(attempt, output) for output in visible(place, self.scene.common))
                         counts.append(_variants(place))
             spent = loss(self.settings.process.budget.adds, service.ledger.view.spending).charge
@@ -287,7 +287,7 @@ def visible(folder: Path, common: int) -> Iterator[tuple[Any, ...]]:
 
     `common`: about how many cases a variant has in the source.
     """
-    manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
+    manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
     for file in manifest.pop("files"):
         yield "bytes", file["path"], (folder / file["path"]).stat().st_size // SIZE_STEP
     for key, value in manifest.items():

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from connectors.store.base import MANIFEST
+from connectors.store.base import MANIFEST, digest
 from stream.ledger.entries import ApprovalEntry
 from stream.operator.approval import HeldRelease, held
 from stream.operator.history import History, attacks_sentence, ledger_view, read
@@ -37,7 +36,9 @@ class BoundedNumber:
         """Whether it violates its bound."""
         if self.value is None or self.bound is None:
             return False
-        return self.value > self.bound if self.name in SMALL else self.value < self.bound
+        if self.name in SMALL:
+            return self.value > self.bound
+        return self.value < self.bound
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,10 +107,10 @@ def _shown(output: Path, release: HeldRelease, history: History, now: Mapping[st
     key = (release.publication, release.number)
     audit = audit_of(output, *key)
     path = release.files / MANIFEST
-    digest = hashlib.sha256(path.read_bytes()).hexdigest() if release.manifest else ""
+    sha256_of_manifest = digest(path) if release.manifest else ""
     paper = None
     if release.manifest:
-        held_series = [PublishedRelease(release.number, release.manifest, digest)]
+        held_series = [PublishedRelease(release.number, release.manifest, sha256_of_manifest)]
         paper = statement(held_series, alone=True, other_releases=other_publications(output, held_series))
     # The verdicts of all publications if this release left.
     verdicts_after = history.verdicts(leaving=key) if release.manifest and audit else []
@@ -124,7 +125,7 @@ def _shown(output: Path, release: HeldRelease, history: History, now: Mapping[st
     attacks = attacks_sentence(output, *key)
     if attacks:
         facts += (("Attacks on held-out cases", attacks),)
-    return Held(release, since, verdict_after, tuple(changed), figures, facts, paper, digest)
+    return Held(release, since, verdict_after, tuple(changed), figures, facts, paper, sha256_of_manifest)
 
 
 def _figures(audit: AuditDocument) -> Iterator[BoundedNumber]:

@@ -13,7 +13,7 @@ from typing import Any, cast
 
 import msgspec
 
-from connectors.store.base import MANIFEST, release_name
+from connectors.store.base import MANIFEST, local_release
 from models.errors import BoundError, InputError
 from stream.config import sources
 from stream.config.settings import Publication, Settings
@@ -384,7 +384,7 @@ def _document(output: Path, name: str, number: int) -> AuditDocument:
     document = audit(output, name, number)
     if document:
         return document
-    path = output / "public" / name / release_name(number) / MANIFEST
+    path = local_release(output, name, number) / MANIFEST
     if not path.is_file():
         raise InputError(
             f"{output}: audit and manifest of release {number} of {name} are not here; restore operator/{name}"

@@ -28,7 +28,7 @@ from typing import Any, Literal, TypeVar, cast
 import msgspec
 import numpy as np
 
-from connectors.store.base import MANIFEST, release_name
+from connectors.store.base import MANIFEST, local_release
 from models.errors import InputError
 from models.eventlog import EventLog
 from models.utility.graphs import directly_follows
@@ -770,7 +770,7 @@ def _flows(output: Path, name: str, released_numbers: Sequence[int], source: Eve
         flows.append(("Source log", flow_of(source)))
     n_releases = 2 if source is None else 1
     for number in released_numbers[-n_releases:]:
-        counts = output / "public" / name / release_name(number) / COUNTS
+        counts = local_release(output, name, number) / COUNTS
         log = released_log(OperatorLayout(output).release(name, number))
         if counts.is_file():
             flows.append((f"Release {number}", flow_of_map(read_json(counts))))
@@ -792,6 +792,6 @@ def _manifest(output: Path, name: str, released_numbers: Sequence[int]) -> Manif
     """Return the public manifest of the last release; None if the releases are elsewhere."""
     if not released_numbers:
         return None
-    path = output / "public" / name / release_name(released_numbers[-1]) / MANIFEST
+    path = local_release(output, name, released_numbers[-1]) / MANIFEST
     manifest: Manifest | None = read_json(path) if path.is_file() else None
     return manifest

@@ -10,7 +10,6 @@ from them, `html` and `markdown` write the sections as a page.
 
 from __future__ import annotations
 
-import hashlib
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -20,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from connectors.logs import has_no_event
+from connectors.store.base import PUBLIC, digest
 from models.dp.account import RULE_TEXTS
 from models.dp.budget import format_amount
 from models.errors import BoundError, InputError
@@ -152,7 +152,7 @@ def releases_of(folder: Path, publication: str | None, number: int | None) -> li
 
 def _public_folder(folder: Path) -> Path:
     """Return the folder of the publications: `public` in an output folder, or the folder itself."""
-    public = folder / "public"
+    public = folder / PUBLIC
     return public if public.is_dir() else folder
 
 
@@ -229,8 +229,7 @@ def _read(path: Path) -> PublishedRelease:
         raise InputError(f"{path}: is not a manifest of a release")
     if manifest["version"] > VERSION:
         raise InputError(f"{path}: manifest version {manifest['version']}; this program reads version {VERSION}")
-    digest = hashlib.sha256(path.read_bytes()).hexdigest()
-    return PublishedRelease(int(manifest["sequence"]), manifest, digest, _is_empty(path.parent, manifest))
+    return PublishedRelease(int(manifest["sequence"]), manifest, digest(path), _is_empty(path.parent, manifest))
 
 
 def _is_empty(folder: Path, manifest: Mapping[str, Any]) -> bool:

@@ -58,7 +58,9 @@ def timestamp(time_ns: int) -> str:
     """Return a time as ISO 8601 in UTC, with as many digits as it has."""
     seconds, nanoseconds = divmod(time_ns, SECOND)
     text = datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
-    return f"{text}.{nanoseconds:09d}".rstrip("0").rstrip(".") + "Z" if nanoseconds else text + "Z"
+    if nanoseconds:
+        text = f"{text}.{nanoseconds:09d}".rstrip("0")
+    return f"{text}Z"
 
 
 def _plain(value: Any) -> Any:
@@ -83,7 +85,7 @@ def publish_log(
     source
         Configuration of the broker.
     topic
-        Where to send.
+        Topic that receives the events.
     columns
         The names of case, activity, time and resource in the records.
     speed
@@ -116,7 +118,7 @@ def publish_log(
 async def _send_at_once(
     events: Iterable[tuple[int, bytes, bytes]], source: Source, topic: str, on_progress: Callable[[int], None]
 ) -> dict[int, int]:
-    """Send events in record batches of our own; return how many went to each partition."""
+    """Send events in record batches that are filled here; return how many went to each partition."""
     from aiokafka import AIOKafkaProducer, errors
     from aiokafka.partitioner import murmur2
 
@@ -136,8 +138,11 @@ async def _send_at_once(
             pending = []
             for done, (_, key, value) in enumerate(events, start=1):
                 partition = partitions.get(key)
-                if partition is None:  # as the Java client and kafka-python have it
+                if partition is None:
+                    # The partition that the Java client and kafka-python choose for the key: the events of a case
+                    # stay in one partition, whichever client sends them.
                     partition = partitions[key] = places[(murmur2(key) & 0x7FFFFFFF) % len(places)]
+                # `append` returns None if the batch has no room for the record.
                 batch = filling.get(partition)
                 if batch is None or batch.append(timestamp=None, key=key, value=value) is None:
                     if batch is not None:

@@ -137,6 +137,7 @@ class DeltaWriter:
         self.left_out.update(batch.left_out.values())
         rows = self._encode_rows(records, batch)
         splits: Iterable[tuple[int, int]] = [(0, len(records))]
+        # Nearly all batches fit into one delta; sizes by record are only computed for the others.
         bytes_of_rows = sum(map(len, rows)) + len(rows)  # with a comma behind each row
         bytes_of_dead_letters = DEAD_BYTES * len(batch.refused)
         if bytes_of_rows + bytes_of_dead_letters + OVERHEAD > self.limit:
@@ -165,6 +166,7 @@ class DeltaWriter:
                     several=len(set(places)) < len(places),
                 )
             )
+            # The next delta begins after the last offset of this one, and does not repeat the state of the log.
             prev, log = last, LogState(log.log, log.epoch)
         letters = []
         for place in dead_places:
@@ -192,6 +194,7 @@ class DeltaWriter:
         times = batch.time_ns
         if not times:
             return {}
+        # The usual batch has no untimely event: two comparisons decide that, without a look at each row.
         least_clock = clocks if isinstance(clocks, int) else min(clocks)
         earliest = TIMES[0] if self.earliest is None else max(self.earliest, TIMES[0])
         latest = min(least_clock + self.max_skew_ns, TIMES[-1])

@@ -200,10 +200,12 @@ def _parts(
     rows, cases, last = 0, 0, ""
     try:
         for part in leaving:
+            # Ids are random and ascend, so the order of the rows reveals nothing of the order in the source.
             if last and part.ids and part.ids[0] <= last:
                 raise VeilstreamError("two cases drew one id, or the engine lost their order; run it again")
             last = part.ids[-1] if part.ids else last
             table = parquet.table(_log(plan, part, shown), privacy)
+            # A file ends between two parts, and never inside a case.
             if writer is None or rows >= ROWS:
                 if writer is not None:
                     writer.close()
@@ -217,6 +219,7 @@ def _parts(
         if writer is not None:
             writer.close()
     if not files:
+        # Without a leaving case there is still a file, with the columns of the release.
         nothing = Leaving([], np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
         files.append(folder / "part-00000.parquet")
         pq.write_table(parquet.table(_log(plan, nothing, shown), privacy), files[-1], compression="zstd")

@@ -227,6 +227,7 @@ class Checkpoints:
         OSError
             With what failed.
         """
+        # Until the new state is durable, no change may be appended: a failed save is repeated as a whole.
         self._log = None
         temporary, current = self.folder / TEMPORARY, self.folder / CURRENT
         self._ops.write(temporary, partial(_write, state=state, keys=self.keys))
@@ -234,6 +235,7 @@ class Checkpoints:
         with temporary.open("rb") as file:
             link = change_log.link_in(file)
             size = file.tell()
+        # A crash between the two renames leaves the state before under the name that `load` tries second.
         if current.exists() and not self._spoiled:
             self._ops.replace(current, self.folder / PREVIOUS)
         self._ops.replace(temporary, current)
@@ -258,6 +260,7 @@ class Checkpoints:
         After a failure the state before it stays, and the next one must be saved whole. `grown`: bytes by which the
         state grew.
         """
+        # It is set again at the end: after a failure the file may end with half a frame, and nothing is appended to it.
         log, self._log = self._log, None
         if log is None:
             raise ValueError("there is no checkpoint of this process to append to")
@@ -265,6 +268,7 @@ class Checkpoints:
         self._ops.write(log.path, partial(_append, data=frame))
         self._ops.fsync(log.path)
         if not log.size:
+            # The first change made the file, and its name has to be durable as well.
             self._ops.fsync(self.folder)
         self._log = _Log(log.path, link, log.state + grown, log.size + len(frame))
 
@@ -393,8 +397,8 @@ def opened(file: BinaryIO, keys: Keys, place: str, *, plain_too: bool = False) -
     Damaged
         If it cannot be read.
     RefusedError
-        For a version that is not read here. There is no falling back, since the generation before may be older than
-        decisions that are durable.
+        For a version that this program does not read. The generation before is not used instead: it may be older
+        than decisions that are durable.
     """
     version = header_of(file, FORMAT).version
     if not readable(version):

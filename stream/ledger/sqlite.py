@@ -95,6 +95,8 @@ class SqliteLedger:
             raise
 
     def _open(self, process: str) -> None:
+        # WAL lets reports and `verify` read while this process writes. FULL syncs every commit: an entry is
+        # durable before noise is drawn or a release is renamed.
         self._db.execute("PRAGMA journal_mode=WAL")
         self._db.execute("PRAGMA synchronous=FULL")
         if not self._db.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()[0]:
@@ -129,6 +131,8 @@ class SqliteLedger:
             )
         except sqlite3.Error as error:
             raise unwritable(self.path, error) from error
+        # An entry with a key is written once, such as the charge of a cut. A repeated attempt reads the first one back
+        # and continues with it.
         kept = entry
         if key is not None:
             (body,) = self._db.execute("SELECT body FROM entries WHERE key = ?", (key,)).fetchone()
@@ -161,7 +165,7 @@ _SHORT = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_IOERR, sq
 def is_short(error: sqlite3.Error) -> bool:
     """Return whether SQLite failed for lack of space, memory or file descriptors."""
     code = getattr(error, "sqlite_errorcode", 0)
-    return code & 0xFF in _SHORT  # the low byte is the primary code, what is above it says more of it
+    return code & 0xFF in _SHORT  # the low byte is the primary code; the bits above refine it
 
 
 def unwritable(path: Path, error: sqlite3.Error) -> VeilstreamError:
@@ -241,7 +245,7 @@ def version_of(path: Path) -> int:
 
 
 def _read(path: Path, process: str | None) -> tuple[str, list[bytes]]:
-    """Owner and entries."""
+    """Return the owner and the encoded entries."""
 
     def ask(db: sqlite3.Connection) -> tuple[str, list[bytes]]:
         return _check(db, path, process), [body for (body,) in db.execute("SELECT body FROM entries ORDER BY id")]

@@ -82,6 +82,7 @@ def migrate(settings: Settings, output: Path) -> list[Item]:
     ledger_in(output)
     folder = OperatorFolder(output)
     try:
+        # All files are read before the first is written: one that cannot be used is reported while nothing has changed.
         steps = list(_steps(settings, output, folder))
         for step in steps:
             if step.item.problem:

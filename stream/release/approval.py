@@ -137,9 +137,11 @@ def decide(pipeline: Pipeline, decision: PersonDecision) -> DecisionOutcome:
             _append(pipeline, decision, "refused", reasons)
             return DecisionOutcome(pipeline.name, number, "refused", tuple(reasons))
         recorded = _append(pipeline, decision, "approved")
+    # The first decision in the ledger counts, and another process may have been faster.
     if recorded.body.decision != decision.ruling:
         raise InputError(f"release {number} of {pipeline.name} was decided meanwhile: {recorded.body.decision}")
     if decision.order == "approve":
+        # From here on `recover` would publish it: the ledger has the approval, and the bytes are still held.
         pipeline.at(Failpoint.APPROVED)
         _release(pipeline, number, account.seals[number])
     return DecisionOutcome(pipeline.name, number, decision.ruling, tuple(warned))
@@ -196,6 +198,7 @@ def _release(pipeline: Pipeline, number: int, seal: SealEntry) -> None:
     """Publish an approved release, or let it wait if its moment has not come."""
     move_to_public(pipeline, number, seal)
     moment = seal.body.publish_at
+    # It also waits behind earlier numbers whose moment has not come: releases become visible in order.
     if moment is not None and (pipeline.waiting or not pipeline.clock.due(moment)):
         pipeline.waiting[number] = seal
     elif finish(pipeline, number, seal):
@@ -204,11 +207,12 @@ def _release(pipeline: Pipeline, number: int, seal: SealEntry) -> None:
         raise InputError(f"release {number} of {pipeline.name}: its bytes are gone, so its number is burned")
     if pipeline.mirror is not None:
         pipeline.mirror.drop(pipeline.name, seal.body.temporary)
+    # Audits of later releases compare with it from now on; as a held release it was visible to nobody.
     record = pipeline.audience.record((pipeline.name, number), seal)
     pipeline.audience.append(record, record.audit, seal)
 
 
-# the gate, once more
+# The gate, a second time.
 
 
 def review(pipeline: Pipeline, number: int) -> tuple[list[Reason], list[Reason]]:
@@ -233,6 +237,7 @@ def review(pipeline: Pipeline, number: int) -> tuple[list[Reason], list[Reason]]
     if released:
         reasons += _attacks_by_other_publications(pipeline, audit, record, released)
     violations = gate.after_audit(policy, audit)
+    # `warn` excuses a violated bound, but neither an erasure nor a premise that no longer holds.
     if policy.on_violation != "warn":
         reasons += violations
     if not reasons:

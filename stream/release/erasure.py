@@ -72,6 +72,7 @@ def erase(service: AffectedReleases, fold: Fold, cases: Sequence[str]) -> Erasur
         for record in audience.earlier:
             if not names.isdisjoint(record.case_ids):
                 out.setdefault(record.publication, []).append(record.sequence)
+    # Counted before the ledger entry, which reports the number; the events are removed after it.
     digests = {digest(case) for case in cases}
     stones = tuple(digest(case).hex() for case in cases)
     archived_events = service.archive.count(digests)
@@ -108,6 +109,7 @@ def apply_tombstones(service: AffectedReleases, fold: Fold) -> None:
 
 def finish(service: AffectedReleases) -> None:
     """Remove erased cases from the archive and the kept data of earlier releases if not done yet; the mirror last."""
+    # All cases that were ever erased, and not only the newest: a crash may have interrupted any earlier erasure.
     gone = tombstones(service)
     if gone:
         service.archive.erase(gone)

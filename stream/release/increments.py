@@ -56,6 +56,7 @@ def content_of(audited: Audited, formats: Sequence[str]) -> PublicContent:
         *section["earlier"],
         {"sequence": previous.sequence, "manifest": previous.body.manifest},
     ]
+    # `last` shows everything that the set has shown so far, so all other cases are new ones.
     shown = set(last.case_ids)
     is_new = np.asarray([case not in shown for case in record.case_ids], dtype=np.bool_)
     new_cases = np.flatnonzero(is_new)
@@ -75,6 +76,7 @@ def _last_of_set(audited: Audited, formats: Sequence[str]) -> ReleaseRecord | No
 
     numbers = {member["sequence"] for member in audit["increment"]["earlier"]}
     numbers.add(previous.sequence)
+    # Recipients put the files of a set together: a set that went on would still contain the erased case.
     shows_erased_case = not numbers.isdisjoint(inputs.erased_releases)
     if shows_erased_case:
         return None

@@ -106,10 +106,12 @@ def recover(pipeline: Pipeline) -> None:
     account = pipeline.account
     _refuse_unknown(pipeline)
     _refuse_broken_chain(pipeline)
+    # In order of the numbers: recipients never see a release before the one that its manifest names as previous.
     for number, seal in sorted(account.seals.items()):
         if number in account.burned:
             continue
         if number in account.rejected:
+            # A crash came between the rejection and the deletion of the files.
             if shows_cases(pipeline, number):
                 clear(pipeline, number)
             continue
@@ -117,6 +119,7 @@ def recover(pipeline: Pipeline) -> None:
             _keep_held(pipeline, number, seal)
             continue
         if seal.body.held_at is not None and number not in account.published:
+            # Approved, and its bytes may still be in the operator's folder.
             move_to_public(pipeline, number, seal)
         if _waits(pipeline, number, seal):
             pipeline.waiting[number] = seal
@@ -126,6 +129,8 @@ def recover(pipeline: Pipeline) -> None:
     kept = [*pipeline.waiting.values(), *(account.seals[number] for number in account.held)]
     if account.rejected and pipeline.mirror is not None:
         pipeline.mirror.prune(pipeline.name, account)
+    # By now the files of every sealed release are in place or known to wait. Other temporary files are those of
+    # attempts that were never sealed, and never visible.
     pipeline.store.clear_leftovers(pipeline.name, {seal.body.temporary for seal in kept})
     pipeline.folder.discard(pipeline.name)
     supersede(pipeline)
@@ -200,6 +205,7 @@ def reject(pipeline: Holder, number: int, *, by: str, why: str, ruling: Ruling =
     """
     body = ApprovalBody(decision=ruling, by=by, why=why, at=pipeline.clock.now())
     entry = ApprovalEntry(publication=pipeline.name, sequence=number, owner=uuid.uuid4().hex, body=body)
+    # The first decision in the ledger counts: another process may have decided since this one looked.
     valid_entry = pipeline.ledger.append(entry)
     if valid_entry.body.decision != "approved":
         pipeline.at(Failpoint.REJECTED)
@@ -223,6 +229,7 @@ def shows_cases(pipeline: Holder, number: int) -> bool:
 def clear(pipeline: Holder, number: int) -> None:
     """Delete the files of a rejected release that show cases; its audit stays, with the reason."""
     name, seal = pipeline.name, pipeline.account.seals[number]
+    # The audit has to be in its final folder first, since the mirror's copy of it is dropped below.
     bring_own(pipeline, number, seal)
     pipeline.store.drop_held(name, seal.body.temporary)
     for file in FILES_WITH_CASES:
@@ -271,6 +278,7 @@ def finish(pipeline: Pipeline, number: int, seal: SealEntry) -> bool:
     account, store, body = pipeline.account, pipeline.store, seal.body
     if not store.exists(pipeline.name, number):
         if number in account.published:
+            # Recipients may have it: a number is never given to other bytes.
             raise RefusedError(f"release {number} of {pipeline.name} was published and is gone from the store")
         check_fence = partial(pipeline.check_fence, number)
         place = (pipeline.name, number, body.temporary, body.manifest, body.publish_at)

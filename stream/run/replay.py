@@ -203,6 +203,7 @@ class Replay:
         on_assess: Callable[[str], None] = lambda _attack: None,
     ) -> None:
         self.settings, self.speed, self.on_progress, self.sleep = settings, speed, on_progress, sleep
+        # At the pace of event time, a record with several events would come at the moment of its first one.
         self.batch = batch if speed is None else 1
         self.clock = clock or SimulatedClock()
         self.watch = watch
@@ -257,6 +258,7 @@ class Replay:
                 run.decide(cut)
             if self.watch is not None:
                 self.watch.folded(fold, last=True)
+            # Releases that still wait for their moment leave now: no later event would bring it.
             self.clock.reached = None
             self.service.publish_due()
             outcome.decisions = [*resume.before(run.decisions), *map(self._settled, run.decisions)]
@@ -353,6 +355,7 @@ class Resume:
             publications=tuple(publication.name for publication in self.service.settings.publication),
         )
         view = self.service.ledger.view
+        # A new folder, or one whose first replay ended before its claim.
         if view.claim is None and not view.made_by_daemon:
             self.service.ledger.append(ClaimEntry(publication="", body=own_claim))
             return

@@ -97,10 +97,13 @@ class Runner:
                 self._has_cut = True
                 self._host.decide(cut)
             self._host.settled()
+            # Last, when the decisions are durable: after a crash the record is folded once more, and the ledger has the
+            # decisions on its cuts.
             self.position, self.epoch = arrival.position, arrival.epoch
             self.between_records = True
             if self._host.folded(arrival):
                 self._events, self._has_cut = 0, False
+            # A state that is saved before the decision on its cut would not have the cut after a crash.
             elif (self._has_cut or self._events >= self._every) and not self.fold.awaits_decision:
                 self._host.save()
                 self._events, self._has_cut = 0, False

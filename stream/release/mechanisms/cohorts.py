@@ -227,6 +227,7 @@ class PublishedCohorts:
         name = exposure.publication
 
         def shown_if_possible(cohort: Cohort) -> Cohort:
+            # A cohort that lost cases may no longer have K of them for what somebody knows.
             has_erased_cases = len(cohort.cases) < cohort.size
             if name in cohort.shown or has_erased_cases:
                 return cohort
@@ -468,6 +469,7 @@ class TlkcCohorts(TlkcMechanism):
                 "need a publication of their own"
             )
         queue = published.queue(exposure)
+        # Without a new cohort there may still be something new to show: cohorts of another publication.
         fresh = self._fresh(exposure, queue, published, took_over=published.shown != before.shown)
         registry = published
         if fresh is not None:
@@ -475,6 +477,7 @@ class TlkcCohorts(TlkcMechanism):
 
         cohorts = registry.of_publication(exposure.publication)
         log, origin = cohorts.log(exposure)
+        # The promise of a release is that of its weakest cohort.
         has_unchecked_cohorts = claim_of_all != claim
         carries = tuple(self.adversary_knowledge.carries)
         not_guaranteed = tuple(self.local_risks)
@@ -561,6 +564,7 @@ class TlkcCohorts(TlkcMechanism):
             )
         if not len(queue):
             raise TooFewCasesError("tlkc-cohorts: no completed case is waiting; nothing new to release")
+        # Classes that are derived from the data would move from cohort to cohort, and shares by class with them.
         for name in set(exposure.sensitive) - set(self.bins):
             refuse_moving_bins(name, exposure.log.case_values(name))
         try:
@@ -598,7 +602,10 @@ class TlkcCohorts(TlkcMechanism):
         if self.min_share is not None:
             return self.min_share
         is_large = queue >= SMALL_QUEUE * self.K
-        return 0.0 if self.suppression == "local" and is_large else LEAST_SHARE
+        if self.suppression == "local" and is_large:
+            # More cases would hardly raise the share of so large a queue: waiting gains nothing.
+            return 0.0
+        return LEAST_SHARE
 
     def _item_priorities(self, exposure: Exposure, published: PublishedCohorts) -> ItemPriorities:
         """Return the weights of activities: those that lost many events so far count more.

@@ -88,7 +88,9 @@ def _plain(value: Any) -> Any:
         return {str(key): _plain(item) for key, item in value.items() if key not in DRAWN}
     if isinstance(value, (list, tuple)):
         return [_plain(item) for item in value]
-    return value if isinstance(value, (str, int, float, bool)) or value is None else str(value)
+    if value is None or isinstance(value, (str, int, float, bool)):
+        return value
+    return str(value)
 
 
 def differences(first: Any, second: Any, place: str = "") -> list[str]:
@@ -108,7 +110,9 @@ def differences(first: Any, second: Any, place: str = "") -> list[str]:
         and math.isclose(first, second, rel_tol=1e-12, abs_tol=1e-15)
     ):
         return []
-    return [] if first == second else [f"{place}: {str(first)[:80]} / {str(second)[:80]}"]
+    if first == second:
+        return []
+    return [f"{place}: {str(first)[:80]} / {str(second)[:80]}"]
 
 
 def main() -> None:

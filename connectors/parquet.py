@@ -99,10 +99,8 @@ def _has_plain_columns(header: list[str], kinds: dict[str, Any], time: str, need
     has_two_roles = time in needed or len(needed) < 2  # one column would be two parts of the log
     if has_duplicates or has_two_roles or not is_complete:
         return False
-    return all(
-        kind == pa.timestamp("ns", tz="UTC") if name == time else pa.types.is_string(kind)
-        for name, kind in kinds.items()
-    )
+    texts_only = all(pa.types.is_string(kind) for name, kind in kinds.items() if name != time)
+    return kinds[time] == pa.timestamp("ns", tz="UTC") and texts_only
 
 
 def _columns_of_groups(file: Any, time: str, texts: list[str]) -> tuple[Ints | None, dict[str, Column]]:
@@ -278,10 +276,12 @@ def _tables(
     about = {"privacy": json.dumps(metadata, default=str, sort_keys=True)} if metadata else None
     for first in range(0, max(log.n_events, 1), rows):
         part = slice(first, first + rows)
-        arrays = {
-            name: pa.array(log.time[part], type=kind) if column is None else _array(column.codes[part], values[name])
-            for name, column in columns.items()
-        }
+        arrays = {}
+        for name, column in columns.items():
+            if column is None:  # the time of the event
+                arrays[name] = pa.array(log.time[part], type=kind)
+            else:
+                arrays[name] = _array(column.codes[part], values[name])
         part_table = pa.table(arrays)
         yield part_table.replace_schema_metadata(about) if about else part_table
 

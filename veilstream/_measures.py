@@ -116,7 +116,10 @@ def attack(
         releases.append(source.log)
     logs = question.simple_logs(releases, attributes(sensitive))
     pairs = attack_pairs(question, logs)
-    body = pairs[0].answer.json() if len(logs) == 2 else document(question, logs, pairs)
+    if len(logs) == 2:
+        body = pairs[0].answer.json()
+    else:
+        body = document(question, logs, pairs)
     return Measurement(
         f"attack on {len(releases)} releases",
         body,

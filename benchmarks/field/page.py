@@ -144,9 +144,9 @@ def _kept(results: Mapping[str, Any]) -> list[str]:
                 rows.append([tool.name, tool.claim, row["pair"], f"not run: {row['note']}", "", ""])
                 continue
             bound = "no epsilon" if row["unbounded"] else f">= {row['epsilon']:.2f}"
-            claims = tool.claims
-            broken = row["unbounded"] or (claims and row["epsilon"] > 1)
-            verdict = ("refuted" if broken else "not refuted") if claims else "no claim"
+            verdict = "no claim"
+            if tool.claims:
+                verdict = "refuted" if row["unbounded"] or row["epsilon"] > 1 else "not refuted"
             rows.append([tool.name, tool.claim, row["pair"], bound, verdict, row["how"] or row["witness"]])
     return _markdown(("program", "claim", "neighbours", "epsilon is", "claim of 1", "seen by"), rows)
 
@@ -185,7 +185,9 @@ def _better(result: Mapping[str, Any], ours: Mapping[str, Any]) -> str:
     similar, follows = result["similarity"] > ours["similarity"], result["dfg_error"] < ours["dfg_error"]
     if similar and follows:
         return "both"
-    return "similarity" if similar else "DFG error" if follows else ""
+    if similar:
+        return "similarity"
+    return "DFG error" if follows else ""
 
 
 def _claim(results: Mapping[str, Any], tool: Tool) -> str:
@@ -195,7 +197,8 @@ def _claim(results: Mapping[str, Any], tool: Tool) -> str:
     rows = [row for row in results.get(f"guarantee {tool.name}", []) if "note" not in row]
     if not rows:
         return "not audited"
-    return "refuted" if any(row["unbounded"] or row["epsilon"] > 1 for row in rows) else "not refuted"
+    is_refuted = any(row["unbounded"] or row["epsilon"] > 1 for row in rows)
+    return "refuted" if is_refuted else "not refuted"
 
 
 def _markdown(head: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[str]:

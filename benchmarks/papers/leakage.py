@@ -88,11 +88,9 @@ def _window(log: EventLog | None, scenario: Scenario, x: int) -> list[list[Any]]
     for k, values in enumerate(
         zip(our_chain.bpl, our_chain.fpl, our_chain.tpl, their_chain.bpl, their_chain.fpl, their_chain.tpl, strict=True)
     ):
-        printed = (
-            "0.01 each"
-            if k == 0
-            else ("BPL and FPL linear" if scenario == "certain" else "BPL logarithmic in the window")
-        )
+        printed = "0.01 each"
+        if k > 0:
+            printed = "BPL and FPL linear" if scenario == "certain" else "BPL logarithmic in the window"
         rows.append([x, k + 1, *(f"{float(np.asarray(float(value))):.4f}" for value in values), printed])
     return rows
 

@@ -129,7 +129,9 @@ def _digits(value: Decimal) -> str:
     """Return a decimal with all its digits: ids may differ in the last one only. ValueError for no number."""
     if not value.is_finite():
         raise ValueError("no number")
-    return str(int(value)) if value == value.to_integral_value() else format(value, "f").rstrip("0")
+    if value == value.to_integral_value():
+        return str(int(value))
+    return format(value, "f").rstrip("0")
 
 
 def plain(value: Any) -> Any:

@@ -182,9 +182,10 @@ def single_items(view: TraceView, bounds: TlkcBounds) -> CandidateLevel:
 
     items = len(view.alphabet)
     support, worst = np.zeros(items, dtype=np.int64), np.zeros(items, dtype=np.int64)
-    nothing = np.full((1, len(view.weight)), -1, dtype=np.int32)
-    # Without a sensitive attribute nobody has a class: one pass still counts the supports.
-    columns = zip(view.values, view.classes, strict=True) if view.classes else zip(nothing, [()], strict=True)
+    columns = list(zip(view.values, view.classes, strict=True))
+    if not columns:
+        # Without a sensitive attribute nobody has a class: one pass still counts the supports.
+        columns = [(np.full(len(view.weight), -1, dtype=np.int32), ())]
     for value, names in columns:
         alone(view.starts, view.codes, view.weight, value, len(names), support, worst)
     shares = worst > bounds.most(view.n_cases)[support]

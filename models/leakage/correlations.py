@@ -53,7 +53,10 @@ def correlation(system: TransitionSystem, direction: Direction, scenario: Scenar
     check(scenario, x)
     single_step, distance = _one_step(system, direction)
     tree = system.space.function.tree
-    reach = np.minimum(distance, x) if tree else np.full(len(distance), x, dtype=np.int64)
+    # In a tree the root (backward) or the furthest descendant (forward) can be nearer than x steps.
+    reach = np.full(len(distance), x, dtype=np.int64)
+    if tree:
+        reach = np.minimum(distance, x)
     kept = np.arange(len(reach))
     if scenario == "certain":
         rows = _power(single_step, x)

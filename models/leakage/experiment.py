@@ -67,8 +67,10 @@ class SimulationSettings:
             raise InputError(f"{len(self.epsilon)} values of epsilon for {self.releases} releases; give 1 or as many")
 
     def budgets(self, n: int) -> list[Fraction]:
-        """e_1 .. e_n."""
-        return list(self.epsilon[:n]) if len(self.epsilon) > 1 else [self.epsilon[0]] * n
+        """Return e_1 .. e_n."""
+        if len(self.epsilon) == 1:
+            return [self.epsilon[0]] * n
+        return list(self.epsilon[:n])
 
 
 @content_free()

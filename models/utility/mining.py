@@ -44,11 +44,9 @@ class Mining:
 
     def sentences(self) -> list[str]:
         """Return the sentences for people."""
-        model = (
-            "discovered model: not measured"
-            if self.fitness is None or self.precision is None
-            else f"discovered model: fitness {self.fitness:.2f}, precision {self.precision:.2f}"
-        )
+        model = "discovered model: not measured"
+        if self.fitness is not None and self.precision is not None:
+            model = f"discovered model: fitness {self.fitness:.2f}, precision {self.precision:.2f}"
         before, after = _duration_text(self.throughput_before), _duration_text(self.throughput_after)
         return [
             f"relative log similarity {self.log_similarity:.2f}",

@@ -176,7 +176,7 @@ class Archive:
         return sum(int(np.count_nonzero(~stays)) for _, _, stays in self._with(set(erased)))
 
     def erase(self, erased: set[bytes]) -> None:
-        """Remove all events of erased cases, for good. What is done already is not done again.
+        """Remove all events of erased cases, for good. Cases of an earlier erasure are not searched again.
 
         Parameters
         ----------
@@ -294,6 +294,8 @@ def _texts(column: Column, *, plain: bool = False) -> pa.Array:
     """Return a column of strings; null where a value is missing."""
     import pyarrow as pa
 
-    texts = list(column.values) if plain else [msgspec.json.encode(value).decode() for value in column.values]
+    texts = list(column.values)
+    if not plain:
+        texts = [msgspec.json.encode(value).decode() for value in column.values]
     codes = pa.array(column.codes, mask=column.codes < 0)
     return pa.array(texts, pa.string()).take(codes)

@@ -82,7 +82,10 @@ def record(
         raise InputError(f"HealthDCAT-AP also asks for {lacking}")
     last = series[-1].manifest
     process, publication = str(last["process"]), str(last["publication"])
-    base = url.rstrip("/") if url else f"urn:veilstream:{quote(process, safe='')}:{quote(publication, safe='')}"
+    # Records need an identifier also before anybody knows where the releases will be offered.
+    base = f"urn:veilstream:{quote(process, safe='')}:{quote(publication, safe='')}"
+    if url:
+        base = url.rstrip("/")
     publisher = _publisher(base, facts)
     source: dict[str, Any] = {
         "@id": f"{base}#source",

@@ -146,7 +146,8 @@ def verify(output: Path, store: str | None = None, keys: Keys | None = None) -> 
         _check_entries(result, account)
     for account in accounts.values():
         _Publication(result, tree, layout, account).check()
-    _unknown(result, tree, listed, layout.root, accounts)
+    _unknown_public(result, listed, accounts)
+    _unknown_operator(result, layout.root, accounts)
     _checkpoints(result, layout.checkpoints, keys or Keys())
     _archive(result, layout.archive, keys or Keys())
     return result
@@ -398,10 +399,13 @@ class _Publication:
         paid = paid or Charge()
         summed, process_summed = totals.spending.summed, totals.process_spending.summed
         if self.account.accounting.kind == "zcdp":
+            stated_rhos = budget.get("zcdp") or {}
             for name, charged in (("rho", paid), ("spent", summed), ("process", process_summed)):
-                stated_rho, rho = (budget.get("zcdp") or {}).get(name), shown(charged.rho)
+                stated_rho, rho = stated_rhos.get(name), shown(charged.rho)
                 if stated_rho != rho:
                     self._wrong("budget", f"says rho {stated_rho} ({name}), the ledger {rho}", number)
+
+        # Each amount that the manifest states, with the ledger's own and the words for the message.
         accounting = self._accounting(budget)
         spent, rule = _loss_as_stated(accounting, totals.spending, budget["spent"])
         amounts = [(budget, accounting.loss(paid), "costs"), (budget["spent"], spent, "says as spent")]
@@ -474,14 +478,8 @@ def _loss_as_stated(accounting: Accounting, spending: Spending, stated: Mapping[
     return loss(accounting, spending, Fraction(repr(delta)) if is_probability else None)
 
 
-def _unknown(
-    result: VerifyResult,
-    tree: _Tree,
-    listed: Mapping[str, list[str]],
-    operator: Path,
-    accounts: Mapping[str, Account],
-) -> None:
-    """Report files and folders that no seal names."""
+def _unknown_public(result: VerifyResult, listed: Mapping[str, list[str]], accounts: Mapping[str, Account]) -> None:
+    """Report files and folders of `public/` that no seal names."""
     for name, entries in listed.items():
         account = accounts.get(name, Account(name))
         temporary = {seal.body.temporary for seal in account.seals.values()}
@@ -499,6 +497,10 @@ def _unknown(
                 result.problems.append(VerifyProblem("unknown", f"{entry} is named by no seal", name, number or 0))
             else:
                 result.notes.append(f"{name}/{entry}: of no publication of this ledger")
+
+
+def _unknown_operator(result: VerifyResult, operator: Path, accounts: Mapping[str, Account]) -> None:
+    """Report files and folders of the operator that no seal names."""
     for path in sorted(operator.iterdir()):
         if path.name in NOT_PUBLICATIONS or path.name.startswith(f"{LEDGER}-"):
             continue

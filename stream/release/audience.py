@@ -47,7 +47,9 @@ class Earlier(Sequence[ReleaseRecord]):
     ) -> None:
         self._read, self._reach = read, reach
         self._keys = list(keys)
-        near = self._keys if reach is None else self._keys[max(0, len(self._keys) - reach) :]
+        near = self._keys
+        if reach is not None:
+            near = self._keys[max(0, len(self._keys) - reach) :]
         self._held: dict[ReleaseKey, ReleaseRecord] = {}
         self._lost: set[ReleaseKey] = set()
         """Releases that could not be read; `read_lost` tries again."""

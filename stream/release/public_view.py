@@ -91,7 +91,10 @@ def with_attributes(build: Build, names: Sequence[str], exposure: Exposure, mech
         return build
     bins: Mapping[str, Sequence[float]] = getattr(mechanism, "bins", {})
     least = getattr(mechanism, "K", GROUP)
-    cohorts = np.zeros(build.log.n_cases, dtype=np.int64) if build.cohort is None else build.cohort
+    # Without cohorts the whole release is one group.
+    cohorts = build.cohort
+    if cohorts is None:
+        cohorts = np.zeros(build.log.n_cases, dtype=np.int64)
     shown: dict[str, Column] = {}
     for name in names:
         column = build.log.case_values(name)

@@ -252,7 +252,9 @@ def _trigger(name: str, value: Any, texts: DossierTexts) -> str:
 def _duration(written: str, form: Literal["unit", "span"], texts: DossierTexts) -> str:
     """Return a duration of the configuration (`7d`) in words: a period that repeats (`unit`), or a span."""
     match = DURATION.fullmatch(written)
-    return written if match is None else texts.count(f"{form}.{match[2]}", int(match[1]))
+    if match is None:
+        return written
+    return texts.count(f"{form}.{match[2]}", int(match[1]))
 
 
 def _is_map(evidence: DossierEvidence) -> bool:

@@ -256,11 +256,11 @@ def pairs_in_series(
         key = (records[i].key, alphabets[i], question)
         of, pair = kept.get(key, (None, None))
         if of is not records[i]:
-            newest = shared is not None and j == len(records) - 1
-            pair = PairInSeries(
-                partial(pair_attack, logs[i], logs[j], bk_length, ns, known_part),
-                partial(shared.audited, records, records[i], bk_length, ns) if shared is not None and newest else None,
-            )
+            # The audit of pairs has left tables of the candidate with all earlier releases: the series counts by them.
+            audited = None
+            if shared is not None and j == len(records) - 1:
+                audited = partial(shared.audited, records, records[i], bk_length, ns)
+            pair = PairInSeries(partial(pair_attack, logs[i], logs[j], bk_length, ns, known_part), audited)
             kept[key] = records[i], pair
         pairs[i, j] = pair
     before = next(
@@ -319,7 +319,10 @@ def _numbering(earlier: Sequence[ReleaseRecord]) -> Numbering:
         numbered = _numbered(numbering, record)
         if numbered is not None:
             used[numbered.variant] = True
-    return numbering if len(used) <= 2 * int(used.sum()) + SPARE else Numbering()
+    # Arrays of a comparison are as long as the numbering. After retention or erasure most of it may be unused.
+    if len(used) > 2 * int(used.sum()) + SPARE:
+        return Numbering()
+    return numbering
 
 
 def _numbered(numbering: Numbering, record: ReleaseRecord) -> Numbered | None:

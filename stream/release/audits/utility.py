@@ -53,12 +53,12 @@ class Utility(Audit):
         if not released.n_events or not source.n_events:
             return {"status": "not_measured", "reason": "the release has no events", "data_utility": 0.0}
         carries = tuple(name for name in context.candidate.carries if name != "relative_time")
+        # The exact transport compares all pairs of variants; with more pairs a lower bound is reported.
         exact = _pairs(source, released) <= self.most_pairs
-        utility = (
-            data_utility(source, released, carries, kept=_kept(context, carries))
-            if exact
-            else data_utility_at_least(source, released, context.build.origin, carries)
-        )
+        if exact:
+            utility = data_utility(source, released, carries, kept=_kept(context, carries))
+        else:
+            utility = data_utility_at_least(source, released, context.build.origin, carries)
         graphs = _graphs(source, released, timed=context.build.time_basis != "ordinal")
         body = {"status": "ok", "reason": "", "data_utility": utility, "exact": exact, "perspective": list(carries)}
         model = self._model(source, released, carries)

@@ -135,16 +135,16 @@ class Amun(Mechanism):
 
 def _warnings(result: amun.AmunRelease) -> list[str]:
     """Return warnings for the operator before the release is used (read from raw data)."""
-    counts, quiet = result.operator, result.operator["events_without_time_noise"]
-    texts = [
-        f"{quiet} of {counts['events_released']} events carry no time noise (their transition has one single time)"
-        if quiet
-        else "",
-        f"the filter dropped {counts['cases_filtered']} of {counts['cases']} cases"
-        if counts["cases_filtered"] > counts["cases"] / 2
-        else "",
-    ]
-    return [text for text in texts if text]
+    counts = result.operator
+    warnings = []
+    quiet = counts["events_without_time_noise"]
+    if quiet:
+        warnings.append(
+            f"{quiet} of {counts['events_released']} events carry no time noise (their transition has one single time)"
+        )
+    if counts["cases_filtered"] > counts["cases"] / 2:
+        warnings.append(f"the filter dropped {counts['cases_filtered']} of {counts['cases']} cases")
+    return warnings
 
 
 def _cases(count: int) -> str:

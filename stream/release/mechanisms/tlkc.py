@@ -328,4 +328,6 @@ class Tlkc(TlkcMechanism):
         except InfeasibleError as error:
             raise BoundError(f"{error}{OR_COHORTS}") from None
         build = removed(result, exposure.linked)
-        return build if self.times == "ordinal" else timed(build, self.K, self.T, exposure.time_ns)
+        if self.times == "ordinal":
+            return build
+        return timed(build, self.K, self.T, exposure.time_ns)

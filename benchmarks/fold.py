@@ -133,7 +133,7 @@ def lag(path: Path, rate: int, seconds: float) -> dict[str, Any]:
 def lag_of(blobs: list[tuple[int, bytes]], rate: int, seconds: float) -> dict[str, float]:
     """Fold records that come at `rate` events a second; return the seconds from their moment to the end of their fold.
 
-    The log begins anew, with an empty state, when it is through.
+    After its last record the log is folded again, with an empty state.
     """
     rules, decoder = _rules({"manual": True}), msgspec.json.Decoder(Delta)
     fold, place, lags = Fold(rules), 0, list[float]()

@@ -226,7 +226,7 @@ class _TimeTexts:
         # Texts that carry a zone, and those that need one.
         self.with_zone = np.zeros(len(self.texts), dtype=np.bool_)
         self.without_zone = np.zeros(len(self.texts), dtype=np.bool_)
-        # What the texts show, without their zone, if a format of strptime has read them.
+        # Moments of the texts, without their zone, if a format of strptime has read them.
         self.moments: dates.Moments | None = None
 
     def read(self, form: str | None) -> tuple[Ints, list[Fault]]:

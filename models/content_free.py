@@ -20,7 +20,7 @@ def content_free(*shown: str) -> Callable[[T], T]:
     Parameters
     ----------
     *shown
-        Names of fields or properties whose values say nothing about single cases, such as counts and verdicts.
+        Names of fields or properties whose values reveal nothing about single cases, such as counts and verdicts.
 
     Examples
     --------

@@ -26,7 +26,7 @@ from models.eventlog import MISSING, Codes, Column, EventLog, Ints, starts_of
 from models.knowledge import NANOSECONDS, Knowledge, items
 
 GONE = -1
-"""In a plan: the released trace of cases that do not leave. In its `row`: records that are no one's case."""
+"""In a plan: the released trace of cases that do not leave. In its `row`: records that are nobody's case."""
 
 
 def amounts(codes: npt.NDArray[Any], cases: Ints | None, size: int = 0) -> Ints:

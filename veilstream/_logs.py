@@ -126,7 +126,7 @@ def read_log(
     object_type
         Of object-centric logs: the objects that are the cases.
     lifecycle
-        Which transitions are events; all by default.
+        Transitions that count as events; all by default.
     skip_bad_rows
         Leave out rows that cannot be read. By default they refuse the log.
     bad_rows

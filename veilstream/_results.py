@@ -254,7 +254,7 @@ class ReleaseSeries:
     folder : pathlib.Path
         `public` for recipients, `operator` for the audits and the key of the pseudonyms.
     exit_code : int
-        What `veilstream replay` ends with: 0, or 3 if a release was withheld or a publication has released nothing.
+        Exit code of `veilstream replay`: 0, or 3 if a release was withheld or a publication has released nothing.
     """
 
     def __init__(

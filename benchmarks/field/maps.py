@@ -104,7 +104,7 @@ class AimSteps:
     ----------
     rows : int64[R, 3]
         Distinct rows. Activity A is the start in the first column and the end in the second one. The last
-        position stands for all later ones too.
+        position also represents all later ones.
     weights : float64[R]
     sizes
         Numbers of values of the columns.

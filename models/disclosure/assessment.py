@@ -243,8 +243,8 @@ def assess(
         Cases of the same process that did not enter the release. None: only the best guess without the release is
         compared with, and membership is not attacked.
     attackers
-        The attackers. Who knows times uses the order alone if the release shows no times: compared with the places of
-        events, times would find nobody, whatever is released.
+        The attackers. One who knows times uses only the order if the release shows no times: times that are compared
+        with places of events would match no case, whatever is released.
     chosen
         Attacked cases of the original and of the control, as indices; None: drawn at random.
     say

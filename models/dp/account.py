@@ -109,7 +109,7 @@ def loss(accounting: Accounting, spending: Spending, max_delta: Fraction | None 
     stretches = [(stretch, True) for stretch in spending.ended] + [(stretch, False) for stretch in spending.current]
     savings = [_saving(stretch, has_ended) for stretch, has_ended in stretches]
     chosen = [saving for saving in savings if saving.epsilon]
-    # Savings that need no more delta come first, so that a limit of delta is no reason against them; then the largest.
+    # Savings that need no more delta come first, since no limit of delta excludes them; then the largest.
     # The order of the publications decides nothing: gate, manifest and `verify` compute the same numbers.
     chosen.sort(key=lambda saving: (saving.delta < 0, -saving.epsilon, -saving.delta))
     total = summed

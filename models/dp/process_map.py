@@ -130,14 +130,14 @@ class StepCounts:
     counts : int64[A + 1, A + 1]
         Steps from each label to each, consistent: each row adds up to what its column does.
     low, high : int64[A + 1, A + 1]
-        Intervals of the steps. Where no case is capped they cover the true steps with chance `COVERAGE` at least. Of
+        Intervals of the steps. If no case is capped, they cover the true steps with chance `COVERAGE` at least. Of
         a case whose steps have an L2 norm above B the level has a part; the interval is stretched by what the fitted
         traces lack in the level, and widened as if that were known within `MISSING_DEVIATION`: an estimate, without a
         chance.
     deviation : float
         Standard deviation of the noise of a step, before it is stretched.
     traces
-        Cases of each fitted trace, whose steps are the counts. They are no cases of the log; a release shows their
+        Cases of each fitted trace, whose steps are the counts. They are not cases of the log; a release shows their
         steps, and a model of them.
     """
 

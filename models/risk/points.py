@@ -126,7 +126,7 @@ def default_event_attributes(log: EventLog) -> tuple[str, ...]:
 def default_case_attributes(log: EventLog, sensitive: Sequence[str] = ()) -> tuple[str, ...]:
     """Return the case attributes of the file.
 
-    If there are none: the attributes recorded exactly once in every case that are no yes/no findings (Sepsis:
+    If there are none: the attributes recorded exactly once in every case that are not yes/no findings (Sepsis:
     `Age`, the paper's choice). Sensitive attributes are left out: the adversary wants to learn them and does not
     know them.
     """

@@ -59,7 +59,7 @@ def search_persons(
     released : EventLog
         The release.
     origin : Ints
-        int64[released cases], case of `true`; -1 for a record that is no one case.
+        int64[released cases], case of `true`; -1 for a record that is not a single case.
     amounts : sequence of Points
         Number or share of the events that are known.
     unit : Unit or None

@@ -312,7 +312,7 @@ def as_read(log: EventLog, semantics: str) -> EventLog:
 
 
 def _default_cases(log: EventLog, sensitive: Sequence[str], unit: str) -> tuple[str, ...]:
-    # Attributes of a case say nothing fixed about a resource that serves many.
+    # A resource serves many cases, so attributes of a case are not attributes of the resource.
     return () if unit == "resource" else default_case_attributes(log, sensitive)
 
 

@@ -397,7 +397,7 @@ def first_record(source: Source, partition: TP, offset: int, until: int) -> int:
     partition
         Topic and partition to read.
     offset
-        Where to begin.
+        First offset to look at.
     until
         Returned if there is no record before it.
 

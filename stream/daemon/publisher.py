@@ -78,7 +78,7 @@ class Announcer:
             streamed = self._framed(publication, sequence, head["manifest"], head["location"])
         except Exception as error:  # noqa: BLE001 - of a store or a reader; the release is sealed, others wait behind it
             streamed, reason = [], type(error).__name__
-        # Two attempts: a failure that passes is no reason to leave the events out.
+        # Two attempts, so that a short failure does not leave the events out.
         for _ in range(0 if reason else 2):
             try:
                 self._send([(self._releases, key, msgspec.json.encode(head)), *streamed])

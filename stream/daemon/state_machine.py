@@ -127,7 +127,7 @@ class RunningBuild(NamedTuple):
 
 
 class LedgerFacts(NamedTuple):
-    """What the status shows of the ledger. The triggers of the next releases are added when it is shown."""
+    """The part of the status that is read from the ledger; the triggers of the next releases are added later."""
 
     held: list[HeldStatus]
     releases: dict[str, ReleaseStatus]

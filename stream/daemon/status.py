@@ -420,7 +420,7 @@ def next_triggers(rules: PublicationRules, counters: PublicationState) -> list[T
     rules
         Rules of the publication.
     counters
-        What it has counted since its last cut.
+        Its counts since its last cut.
     """
     window, first = rules.window, rules.window.first
     if first is not None and not counters.first_done:

@@ -63,7 +63,7 @@ class ReleaseSpans:
         """Pass a step on; end the span that it ends, and begin the one that it begins."""
         self._at(point)
         if point is Failpoint.OPENED:
-            # What an attempt that failed left open ends here; its process has ended in most cases.
+            # Close the span of an earlier attempt that failed. Usually its process has ended, and nothing is open.
             self._end("failed")
             self._cut = self._tracer.start_span("cut", attributes=_attributes())
         if self._cut is None:

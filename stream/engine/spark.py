@@ -39,7 +39,7 @@ class Spark(SqlEngine):
     files
         The data set.
     work
-        Where `local[*]` keeps what does not fit into memory; the caller removes it.
+        Folder for data of `local[*]` that does not fit into memory; the caller removes it.
     memory
         Memory of the driver and of each executor, such as `2GB`.
     """
@@ -247,7 +247,7 @@ def session(work: Path, memory: str | None) -> tuple[SparkSession, bool]:
     Parameters
     ----------
     work
-        Where a local Spark keeps what does not fit into memory.
+        Folder for data of a local Spark that does not fit into memory.
     memory
         Memory of the driver and of each executor, such as `2GB`.
 

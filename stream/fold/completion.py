@@ -145,7 +145,7 @@ class Completions:
         self.silence = rules.inactivity
         counted_before = self.counts_completions
         self.counts_completions = rules.counts_completions
-        # Where counting ends, the column is cleared as well: a state that is restored has no old marks in it.
+        # The column is cleared as well when counting ends: a restored state then has no old marks.
         if not (counted_before and self.counts_completions):
             complete = self.complete(self._clocks.read()) | self._cases["settled"]
             self._cases["closed"][:] = complete & self.counts_completions

@@ -227,8 +227,7 @@ class Fold:
                     partition.active = record.at
                 self._detect_lost_delta(position, record, partition)
                 if self.rules.private:
-                    # Which partitions are idle depends on events. For dp releases only ticks may move the
-                    # clock.
+                    # Events decide which partitions are idle, and for dp releases only ticks may move the clock.
                     yield from self._cutter.evaluate()
                 else:
                     yield from self._tick(record.at)

@@ -960,7 +960,7 @@ class State:
             self.cases.size += n_fresh
         self.events.size += end - begin
 
-        # What the rows add to their cases.
+        # The marks that the rows add to their cases.
         if batch.settled is not None:
             self.cases["settled"][cases[batch.settled[begin:end]]] = True
         if self.end_all.activities:

@@ -73,7 +73,7 @@ it was compared with, is in its file."""
 class ReleaseRecord:
     """One release as the audits see it: the candidate, or an earlier one read back from variants.parquet.
 
-    `log.case_ids` are the pseudonyms of the source cases ("" for a record that is no one case), so partners in
+    `log.case_ids` are the pseudonyms of the source cases ("" for a record that is not a single case), so partners in
     other releases are found by equal ids. `cache`: where audits keep what they would compute again (per process).
     `stored`: its file, once it was released; the log can leave memory then (`leave_memory`), and is read when it is
     asked for.

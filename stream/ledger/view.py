@@ -336,7 +336,7 @@ class LedgerView:
     tombstones
         Digests (hexadecimal) of all erased cases.
     delta_anchors
-        Which delta topics the positions count, in ledger order.
+        The delta topics that positions refer to, in ledger order.
     claim
         Log and configuration of the replay that the folder belongs to, if it belongs to one.
     made_by_daemon

@@ -197,7 +197,7 @@ class Build:
       are drawn when files are written). Sensitive values are in `log.case_attributes`.
     * `attributes`: what leaves of the cases' attributes, one column a name, as it leaves (stream.release.public_view).
     * `cohort`: int64[released cases], number of the group that left together and never changes; None: one group.
-    * `origin`: int64[released cases], index of the case in `exposure.log`, or -1 for a record that is no one case.
+    * `origin`: int64[released cases], index of the case in `exposure.log`, -1 for a record that is not a single case.
     * `carries`: the perspectives that leave (`activity`, `resource`, `relative_time`): what an adversary links on.
       Times of the log are written only where `time_basis` is not `ordinal`.
     * `n_actual`: most events removed from one released case (None if the mechanism does not remove events).

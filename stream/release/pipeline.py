@@ -113,7 +113,7 @@ class Pipeline:
     spec
         Configuration of the publication.
     ledger, store, folder, mirror
-        Where charges, seals, public files and the operator's files are kept.
+        Storage of charges and seals, public files, and the operator's files and their replica.
     audience
         The series of releases that this publication's releases belong to.
     clock

@@ -46,7 +46,7 @@ class Planned:
     table
         Digest of the table.
     build
-        One case for each row that leaves; `build.origin` has the number of the row (-1: a record that is no one's
+        One case for each row that leaves; `build.origin` has the number of the row (-1: a record that is nobody's
         case).
     """
 

@@ -164,7 +164,7 @@ def faults(
     Parameters
     ----------
     folder
-        Where the files are.
+        Folder of the files.
     formats
         Keys of `FILES`.
     build, mechanism, exposure

@@ -128,7 +128,7 @@ class SuppressionKnowledge:
 
     @property
     def cause(self) -> str:
-        """Why the verdict is not SAFE, as part of its sentence; "" where these rules are no reason."""
+        """Why the verdict is not SAFE, as part of its sentence; "" if these rules do not lower it."""
         if self.holds:
             return ""
         if self.worst or self.not_measured or self.worst is None:

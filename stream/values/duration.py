@@ -30,7 +30,7 @@ def nanoseconds(value: Any, place: str = "duration") -> int:
     Raises
     ------
     InputError
-        Where `as_duration` refuses the value; the message begins with `place`.
+        If `as_duration` refuses the value; the message begins with `place`.
     """
     try:
         return as_duration(value)

@@ -70,7 +70,7 @@ class TimedTraces:
     rows : list of int64[cases, length]
         Times in nanoseconds, one array for each variant.
     facts : mapping
-        What the manifest states about the times; drawn from noisy numbers only.
+        Statements of the manifest about the times; made from noisy numbers only.
     """
 
     rows: list[Ints]
@@ -161,7 +161,7 @@ def shape(noisy: Floats, total: float, parent: Floats, noise: float, concentrati
     noisy : float64[bins]
         Noisy cells.
     total
-        What the cells add up to, about.
+        Approximate sum of the cells.
     parent : float64[bins]
         Shape to which the cells are pulled; adds up to 1.
     noise

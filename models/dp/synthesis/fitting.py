@@ -1,8 +1,8 @@
 """Cases of the released traces, fitted to all noisy cells together: those of the weights and of the levels.
 
 The weights say how many cases are near each candidate, a level how often each label follows each of its contexts. All
-are noisy counts of the same cases. Which contexts a longer level counts was decided by the noise of shorter ones alone,
-so its own noise is no larger or smaller for having been counted. The fitted cases are those with the least
+are noisy counts of the same cases. Only the noise of shorter levels decides which contexts a longer one counts, so this
+choice does not make its own noise larger or smaller. The fitted cases are those with the least
 
     sum over cells of ((what the cases give - noisy count) / its standard deviation)^2 / 2 + FAITH KL(cases, prior),
 

@@ -78,7 +78,7 @@ def stage_pairs(
     Parameters
     ----------
     epsilon, delta
-        What each audited stage may spend.
+        Budget of each audited stage.
     draw
         Source of the noise; the secure one if not given.
     only
@@ -102,7 +102,7 @@ def map_stage_pairs(
     Parameters
     ----------
     epsilon, delta
-        What each audited stage may spend.
+        Budget of each audited stage.
     draw
         Source of the noise; the secure one if not given.
     only

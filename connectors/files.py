@@ -16,6 +16,15 @@ Writer = Callable[[Path], None]
 """Writes one file of a release at the path it is given."""
 
 
+def bytes_writer(content: bytes) -> Writer:
+    """Return a writer of a file with this content."""
+
+    def write(path: Path) -> None:
+        path.write_bytes(content)
+
+    return write
+
+
 class FileOps:
     """The steps that touch the disk, one method each.
 

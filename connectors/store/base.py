@@ -29,7 +29,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypedDict
 
-from connectors.files import FileOps, Writer
+from connectors.files import FileOps, Writer, bytes_writer
 from models.errors import InputError, RefusedError, TakenOverError
 
 PUBLIC = "public"
@@ -259,7 +259,7 @@ class Store(ABC):
         _make_durable_folder(folder.parent, self.ops)
         folder.mkdir(mode=0o700)
         for name, body in files.items():
-            self.ops.write(folder / check_name(name), partial(_write_bytes, body))
+            self.ops.write(folder / check_name(name), bytes_writer(body))
             self.ops.fsync(folder / name)
         self.ops.fsync(folder)
         self.ops.fsync(folder.parent)
@@ -346,7 +346,7 @@ def _write_release(
     try:
         listed = tuple(_write_durably(tmp / check_name(name), writer, ops) for name, writer in files.items())
         body = encode_manifest({**manifest, "files": listed})
-        manifest_entry = _write_durably(tmp / MANIFEST, partial(_write_bytes, body), ops)
+        manifest_entry = _write_durably(tmp / MANIFEST, bytes_writer(body), ops)
         ops.fsync(tmp)
         ops.fsync(folder)
     except (OSError, InputError):
@@ -390,10 +390,6 @@ def _write_durably(path: Path, writer: Writer, ops: FileOps) -> FileEntry:
     ops.write(path, writer)
     ops.fsync(path)
     return {"path": path.name, "sha256": digest(path), "bytes": path.stat().st_size}
-
-
-def _write_bytes(body: bytes, path: Path) -> None:
-    path.write_bytes(body)
 
 
 def check_name(name: str) -> str:

@@ -10,7 +10,7 @@ import os
 from pathlib import Path
 from typing import Protocol
 
-from connectors.files import FileOps
+from connectors.files import FileOps, bytes_writer
 from connectors.store.base import check_name
 from connectors.store.reached import make_folder, reached_at
 from models.errors import InputError
@@ -94,7 +94,7 @@ class FolderBlobs:
         self._folder(path.parent)
         aside = path.with_name(path.name + ASIDE)
         aside.touch(mode=0o600)
-        self._ops.write(aside, lambda target: _write(target, body))
+        self._ops.write(aside, bytes_writer(body))
         self._ops.fsync(aside)
         self._ops.replace(aside, path)
         self._ops.fsync(path.parent)
@@ -179,7 +179,3 @@ class UrlBlobs:
         """Remove an object. Do nothing if it does not exist."""
         if self.get(name) is not None:
             self._fs.rm_file(self._path(name))
-
-
-def _write(path: Path, body: bytes) -> None:
-    path.write_bytes(body)

@@ -13,13 +13,12 @@ import secrets
 import shutil
 import stat
 import uuid
-from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any
 
 import msgspec
 
-from connectors.files import FileOps
+from connectors.files import FileOps, Writer, bytes_writer
 from connectors.store.base import PUBLIC, digest
 from models.errors import InputError, RefusedError, kind_of
 from stream.ledger.layout import KEY, OPERATOR, OperatorLayout
@@ -116,11 +115,11 @@ class OperatorFolder:
         """Record the configuration of the folder, for commands that get only the folder."""
         path, content = self.layout.configuration, json_bytes(body)
         if not path.is_file() or path.read_bytes() != content:
-            replace_with(self.ops, path, lambda target: _write(target, content))
+            replace_with(self.ops, path, bytes_writer(content))
 
     def note_ended_build(self, ended: EndedBuild) -> None:
         """Record, durably, the build because of which this process ends."""
-        replace_with(self.ops, self.layout.ended_build, lambda target: _write(target, msgspec.json.encode(ended)))
+        replace_with(self.ops, self.layout.ended_build, bytes_writer(msgspec.json.encode(ended)))
 
     def ended_build(self) -> EndedBuild | None:
         """Return the build because of which an earlier process has ended; None if there is none, or it is decided."""
@@ -154,7 +153,7 @@ class OperatorFolder:
         """Folder of one release."""
         return self.layout.release(publication, sequence)
 
-    def prepare(self, publication: str, files: dict[str, Callable[[Path], None]]) -> Path:
+    def prepare(self, publication: str, files: dict[str, Writer]) -> Path:
         """Write the operator's files of a candidate into a fresh temporary folder and make them durable."""
         folder = self.path / publication / f".{uuid.uuid4().hex}.tmp"
         folder.mkdir(parents=True)
@@ -223,7 +222,7 @@ def ignored_by_git(folder: Path, name: str | None = None) -> None:
             file.write(f"{rule}\n")
 
 
-def replace_with(ops: FileOps, path: Path, write: Callable[[Path], None]) -> None:
+def replace_with(ops: FileOps, path: Path, write: Writer) -> None:
     """Put new content in the place of a file, durably and at once."""
     temporary = path.with_name(path.name + UNFINISHED)
     ops.write(temporary, write)
@@ -233,7 +232,7 @@ def replace_with(ops: FileOps, path: Path, write: Callable[[Path], None]) -> Non
     ops.fsync(path.parent)
 
 
-def rewrite(ops: FileOps, path: Path, write: Callable[[Path], None]) -> None:
+def rewrite(ops: FileOps, path: Path, write: Writer) -> None:
     """Put new content in the place of one of the operator's files of a release, and keep its digest with it.
 
     Both digests are valid until the new file exists: a crash between two steps leaves nothing that looks damaged.
@@ -344,10 +343,9 @@ def read_key(path: Path) -> bytes:
     return key
 
 
-def write_json(value: Any) -> Callable[[Path], None]:
+def write_json(value: Any) -> Writer:
     """Return a writer of one JSON document, indented for people."""
-    body = json_bytes(value)
-    return lambda path: _write(path, body)
+    return bytes_writer(json_bytes(value))
 
 
 def json_bytes(value: Any) -> bytes:
@@ -361,7 +359,3 @@ def _plain(value: Any) -> Any:
     if isinstance(value, (set, frozenset)):
         return sorted(value)
     return str(value)
-
-
-def _write(path: Path, body: bytes) -> None:
-    path.write_bytes(body)

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import msgspec
 
-from connectors.files import FileOps, Writer
+from connectors.files import FileOps, bytes_writer
 from connectors.store.blobs import Blobs, open_blobs
 from models.errors import RefusedError
 from stream.fold.message_parts import Binary, encoded_parts
@@ -120,7 +120,7 @@ class Mirror:
         if sealed is None:
             return False
         files = self._read(publication, number, sealed)
-        prepared = folder.prepare(publication, {name: _writer(data) for name, data in files.items()})
+        prepared = folder.prepare(publication, {name: bytes_writer(data) for name, data in files.items()})
         (prepared / MARK).write_text(self._mark(files))
         folder.commit(prepared.name, publication, number)
         return True
@@ -207,7 +207,7 @@ class Mirror:
         kept = {} if sealed is None else self._read(name, number, sealed)
         lost = sorted(kept.keys() - _files(folder).keys())
         for file in lost:
-            rewrite(self._ops, folder / file, _writer(kept[file]))
+            rewrite(self._ops, folder / file, bytes_writer(kept[file]))
         if lost:
             log.error(
                 "release %d of %s: this host had lost %s; taken from the mirror %s",
@@ -308,10 +308,3 @@ def _files(folder: Path) -> dict[str, bytes]:
 
 def _text(path: Path) -> str:
     return path.read_text() if path.exists() else ""
-
-
-def _writer(data: bytes) -> Writer:
-    def write(path: Path) -> None:
-        path.write_bytes(data)
-
-    return write

@@ -16,6 +16,7 @@ from typing import Any
 
 import msgspec
 
+from connectors.files import bytes_writer
 from models.errors import RefusedError
 from stream.config.settings import Settings
 from stream.fold.fold import Fold
@@ -134,11 +135,7 @@ def _rewrite_segment(place: archive.Archive, name: str) -> None:
 def _replace(folder: OperatorFolder | None, path: Path, data: bytes) -> None:
     if folder is None:
         raise RefusedError("a plan writes nothing")
-    replace_with(folder.ops, path, lambda target: _write(target, data))
-
-
-def _write(path: Path, data: bytes) -> None:
-    path.write_bytes(data)
+    replace_with(folder.ops, path, bytes_writer(data))
 
 
 def _mirrored(place: mirror.Mirror, settings: Settings, keys: Keys) -> Iterator[_Step]:

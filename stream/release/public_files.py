@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from connectors import write_log
-from connectors.files import Writer
+from connectors.files import Writer, bytes_writer
 from connectors.logs import read_back
 from models.chance import Chance, in_random_order
 from models.errors import InputError, NoEventsError
@@ -109,7 +109,7 @@ def writers(formats: Sequence[str], released: EventLog, build: Build, mechanism:
         Give the header of the files: operations, and notes for readers.
     """
     if build.files is not None:
-        return {name: _writer_of_bytes(content) for name, content in build.files.items()}
+        return {name: bytes_writer(content) for name, content in build.files.items()}
     by_name = _writers_of_log(formats, released, build, mechanism)
     if build.accumulated is not None:
         all_so_far = replace(build, log=build.accumulated, time_basis="ordinal", attributes={})
@@ -117,13 +117,6 @@ def writers(formats: Sequence[str], released: EventLog, build: Build, mechanism:
         for name, writer in _writers_of_log(formats, accumulated, all_so_far, mechanism).items():
             by_name[accumulated_name(name)] = writer
     return by_name
-
-
-def _writer_of_bytes(content: bytes) -> Writer:
-    def write(path: Path) -> None:
-        path.write_bytes(content)
-
-    return write
 
 
 def _writers_of_log(

@@ -15,6 +15,7 @@ from stream.operator.dossier.facts import KEYS
 from stream.operator.dossier.texts import DossierTexts, English, MarkedQuestion, day
 from stream.operator.report.document import BudgetAnswer
 from stream.operator.report.statement import Section, Statement, consecutive_ranges
+from stream.operator.report.words import sentence
 from stream.release.manifest import MAP, software
 from stream.release.verdict import LOG_END, LOOKS
 from stream.values.duration import as_text
@@ -130,7 +131,7 @@ def _first(evidence: DossierEvidence, texts: DossierTexts, questions: int) -> It
     """Yield the verdict and everything that weakens the dossier, the gravest first."""
     verdict = evidence.verdict
     yield f"[{LOOKS[verdict.verdict].sign} {verdict.verdict}] {_meaning(evidence, texts)}"
-    yield English(texts.say("first.sentence", sentence=_sentence(verdict.sentence)))
+    yield English(texts.say("first.sentence", sentence=sentence(verdict.sentence)))
     refused = len(evidence.with_status("withheld"))
     if refused:
         yield texts.count("first.refused", refused)
@@ -165,11 +166,6 @@ def _safe_groups(compared_with: int | None, texts: DossierTexts) -> str:
     if compared_with == 0:
         return texts.say("verdict.safe_groups_alone")
     return texts.count("verdict.safe_groups_near", compared_with)
-
-
-def _sentence(text: str) -> str:
-    text = text.strip().rstrip(".")
-    return f"{text[:1].upper()}{text[1:]}."
 
 
 def _weaknesses(evidence: DossierEvidence, texts: DossierTexts) -> Iterator[str]:
@@ -299,7 +295,7 @@ def _promise(evidence: DossierEvidence, texts: DossierTexts) -> str:
         )
     if kind == "nothing":
         return texts.say("one.promise_nothing")
-    return English(texts.say("one.promise_other", sentence=_sentence(evidence.document["promise"]["guaranteed"])))
+    return English(texts.say("one.promise_other", sentence=sentence(evidence.document["promise"]["guaranteed"])))
 
 
 # part 2

@@ -30,7 +30,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.disclosure import FOLDER, SHARE, activities_of, thirds
-from benchmarks.field.tools import ALONE, LENGTH, TOOLS, PeerError, Traces, ask, cases
+from benchmarks.field.tools import ALONE, LENGTH, TOOLS, PeerError, ask, cases, log_of
 from connectors import read_log
 from models.disclosure.assessment import Attackers, HalvedLog, assess, assess_twice
 from models.disclosure.intervals import newcombe
@@ -63,11 +63,6 @@ PEERS = ("pm4py Laplace", "pm4py SaCoFa", "pm4py PRIPEL on Laplace", "PRETSA, K 
 CONTROL = "control: all variants, each once"
 TIMED = ("plain pseudonyms, with times", "pm4py PRIPEL on Laplace, with its times")
 """Tools that are attacked by somebody who knows hours since the start of a case as well."""
-
-
-def log_of(traces: Traces) -> EventLog:
-    """Return released variants with their counts as a log."""
-    return EventLog.from_traces([(trace, None) for trace, count in traces.items() for _ in range(count) if trace])
 
 
 def releaser(tool: str) -> Callable[[EventLog], EventLog]:

@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks.field.likeness import CpuLimit, spent
-from benchmarks.field.tools import DELTA, LENGTH, PeerError, Traces, ask_peer, released
+from benchmarks.field.tools import DELTA, LENGTH, PeerError, Traces, ask_peer, log_of, released
 from models.dp import process_map, synthetic
 from models.dp.synthesis.contexts import VariantSteps
 from models.dp.synthesis.table import VariantCounts
@@ -165,7 +165,7 @@ def _releases(name: str, log: EventLog, epsilon: float, peer: Peer | None) -> di
         if not settings:
             settings.append(best_setting(log, epsilon, peer))
         traces, error, cpu = aim_release(log, epsilon, settings[0], peer)
-        return MapResult(lambda: _mined(_as_log(traces)), error, cpu, settings[0])
+        return MapResult(lambda: _mined(log_of(traces)), error, cpu, settings[0])
 
     settings: list[tuple[int, int]] = []
     return {
@@ -182,7 +182,7 @@ def _synthetic(log: EventLog, epsilon: float) -> MapResult:
     begin = spent()
     release = synthetic.release_synthetic(log, epsilon=repr(epsilon), delta_dp=repr(DELTA), design=design)
     cpu = spent() - begin
-    return MapResult(lambda: _mined(_as_log(released(release.log))), dfg_error(log, release.log), cpu)
+    return MapResult(lambda: _mined(log_of(released(release.log))), dfg_error(log, release.log), cpu)
 
 
 def _map(log: EventLog, epsilon: float) -> MapResult:
@@ -221,7 +221,7 @@ def aim_release(log: EventLog, epsilon: float, setting: tuple[int, int], peer: P
     traces = walks(cells)
     named = Counter({tuple(labels[place] for place in trace): count for trace, count in traces.items()})
     error_of_cells = steps_error(_true_steps(table), cells.sum(axis=2))
-    return named, min(error_of_cells, dfg_error(log, _as_log(named))), float(answer["cpu"])
+    return named, min(error_of_cells, dfg_error(log, log_of(named))), float(answer["cpu"])
 
 
 def walks(cells: Floats) -> Counter[tuple[int, ...]]:
@@ -284,10 +284,6 @@ def _mined(log: EventLog) -> Net | None:
     with quiet_pm4py() as pm4py:
         net: Net = pm4py.discover_petri_net_inductive(as_frame(log), noise_threshold=NOISE)
         return net
-
-
-def _as_log(traces: Traces) -> EventLog:
-    return EventLog.from_traces([(trace, None) for trace, count in traces.items() for _ in range(count) if trace])
 
 
 def _labels(log: EventLog) -> tuple[str, ...]:

@@ -128,6 +128,11 @@ def ask_peer(python: str, script: str, question: dict[str, Any], limit: int) -> 
     return answer
 
 
+def log_of(traces: Traces) -> EventLog:
+    """Return released variants with their counts as a log."""
+    return EventLog.from_traces([(trace, None) for trace, count in traces.items() for _ in range(count) if trace])
+
+
 def cases(log: EventLog) -> list[list[list[Any]]]:
     """Cases as lists of [activity, seconds]."""
     names, seconds = [str(name) for name in log.activity.decode()], (log.time // 1_000_000_000).tolist()

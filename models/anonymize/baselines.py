@@ -191,7 +191,7 @@ def baseline_2(log: EventLog, K: int, *, knowledge: Knowledge = CONTROL_FLOW, ca
     merged = _grouped(traces, counts, threshold)
     targets = sorted(set(merged) - {()}, key=len, reverse=True)
     shared = [target or _first_within(trace, targets) for trace, target in zip(traces, merged, strict=True)]
-    kept = _mapped(log, traces, owner, shared)
+    kept = _mapped(traces, owner, shared)
     satisfied = k_anonymous(log, kept, K, knowledge, cases)
     result = Anonymized(log, kept, knowledge, satisfied=satisfied, cases=cases)
     return _checked(result, f"baseline-2 with K = {K}")
@@ -238,7 +238,7 @@ def _roots(parent: Ints) -> Ints:
     return parent
 
 
-def _mapped(log: EventLog, traces: list[tuple[int, ...]], owner: Ints, shared: list[tuple[int, ...]]) -> Kept:
+def _mapped(traces: list[tuple[int, ...]], owner: Ints, shared: list[tuple[int, ...]]) -> Kept:
     """bool[E]: the events of each case that spell its released trace (leftmost match)."""
     if not len(owner):
         return np.zeros(0, dtype=np.bool_)
@@ -275,7 +275,7 @@ def pretsa(log: EventLog, K: int, *, knowledge: Knowledge = CONTROL_FLOW, cases:
         if not any(path in rare for path in cases_with_prefix):
             break
         paths -= rare
-    kept = _mapped(log, traces, owner, shared)
+    kept = _mapped(traces, owner, shared)
     satisfied = prefixes_shared(log, kept, K, knowledge, cases)
     return _checked(Anonymized(log, kept, knowledge, satisfied=satisfied, cases=cases), f"pretsa with K = {K}")
 

@@ -108,7 +108,7 @@ def _rename(settings: Settings) -> Iterator[str]:
             "a publication that is renamed begins a new series from release 1: no audit compares it with the releases "
             "under the former name, though the same people may hold both"
         )
-    spends = [publication for publication in settings.publication if _spends(publication)]
+    spends = [publication for publication in settings.publication if publication.spends]
     limit = settings.process.budget.max_epsilon
     if spends:
         rule = "set process.budget.max_epsilon to prevent that: it counts what was spent under former names too"
@@ -134,21 +134,16 @@ def _daemon(settings: Settings) -> Iterator[str]:
         yield f"{key} needs the whole log: replay takes this file, the daemon of its [source] refuses to start"
 
 
-def _spends(publication: Publication) -> bool:
-    """Return whether the releases are paid for from a privacy budget."""
-    return publication.build_mechanism.charge() != Charge()
-
-
 def _voided(settings: Settings) -> Iterator[str]:
     """Warn of releases of the same cases that void a dp promise, or add to its loss."""
     for first, second in combinations(settings.publication, 2):
-        private, other = (first, second) if _spends(first) else (second, first)
-        if _spends(private) and not _spends(other):
+        private, other = (first, second) if first.spends else (second, first)
+        if private.spends and not other.spends:
             yield (
                 f"publication {other.name!r} ({other.build_mechanism.kind}) releases the same cases without such a "
                 f"promise: the dp claim of {private.name!r} holds only for recipients who never see it"
             )
-        elif _spends(private) and settings.process.budget.max_epsilon is None:
+        elif private.spends and settings.process.budget.max_epsilon is None:
             yield (
                 f"publications {first.name!r} and {second.name!r} both spend epsilon: their losses add up; "
                 "cap them together with process.budget"

@@ -147,6 +147,11 @@ class Publication(ConfigTable):
         self._refuse_accumulation(place)
         return self
 
+    @property
+    def spends(self) -> bool:
+        """Whether the releases are paid for from a privacy budget."""
+        return self.build_mechanism.charge() != Charge()
+
     @cached_property
     def build_mechanism(self) -> Mechanism:
         """The mechanism of the table, validated.
@@ -414,7 +419,7 @@ def refuse_impossible_audience(name: str, members: Sequence[Publication]) -> Non
     amun = [
         publication
         for publication in members
-        if publication.build_mechanism.perspective is None and not _spends(publication)
+        if publication.build_mechanism.perspective is None and not publication.spends
     ]
     if remembering and amun:
         raise InputError(
@@ -429,7 +434,3 @@ def refuse_impossible_audience(name: str, members: Sequence[Publication]) -> Non
                 f"publication {publication.name!r}: gate.min_series is counted over releases with the same windows, "
                 f"and audience {name} receives other publications too; give it an audience of its own"
             )
-
-
-def _spends(publication: Publication) -> bool:
-    return publication.build_mechanism.charge() != Charge()

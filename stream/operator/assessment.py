@@ -293,7 +293,7 @@ class LinkedPair:
         if self.links is None:
             return (self.earlier, "", "", "", "", bound, "not recognised")
         risk = self.links.risk
-        rates = (f"{risk.rate:.3f}", _number(risk.control))
+        rates = (f"{risk.rate:.3f}", three_digits(risk.control))
         return (self.earlier, str(self.links.common), str(risk.targets), *rates, bound, str(self.links.candidates))
 
 
@@ -509,13 +509,14 @@ def row(measure: Measure) -> tuple[str, ...]:
         measure.how,
         str(risk.targets),
         f"{risk.rate:.3f}",
-        _number(risk.control),
-        _number(risk.risk),
+        three_digits(risk.control),
+        three_digits(risk.risk),
         interval,
-        _number(risk.power),
+        three_digits(risk.power),
         measure.result,
     )
 
 
-def _number(value: float | None) -> str:
+def three_digits(value: float | None) -> str:
+    """Return a figure for a table; empty if it was not measured."""
     return "" if value is None else f"{value:.3f}"

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from stream.ledger.layout import OperatorLayout
-from stream.operator.assessment import COLUMNS, READING
+from stream.operator.assessment import COLUMNS, READING, three_digits
 from stream.operator.dossier.evidence import DossierEvidence
 from stream.operator.report.statement import Section, Statement
 from stream.operator.report.statement import html as statement_html
@@ -71,14 +71,10 @@ def _row(measure: Mapping[str, Any]) -> tuple[str, ...]:
         str(measure["attack"]),
         str(measure["how"]),
         "" if targets is None else f"{targets:g}",
-        _number(measure.get("rate")),
-        _number(measure.get("control")),
-        _number(measure.get("risk")),
+        three_digits(measure.get("rate")),
+        three_digits(measure.get("control")),
+        three_digits(measure.get("risk")),
         interval,
-        _number(measure.get("power")),
+        three_digits(measure.get("power")),
         str(measure["result"]),
     )
-
-
-def _number(value: float | None) -> str:
-    return "" if value is None else f"{value:.3f}"

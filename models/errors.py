@@ -35,7 +35,7 @@ class UnavailableError(VeilstreamError):
 
 
 class TakenOverError(VeilstreamError):
-    """Another coordinator is active in the place of this process, which ends and is started again as a standby."""
+    """Another coordinator is active in place of this process, which ends and is started again as a standby."""
 
 
 class BoundError(VeilstreamError):

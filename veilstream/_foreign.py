@@ -1,4 +1,4 @@
-"""Find packages of other projects that Python would import in the place of ours.
+"""Find packages of other projects that Python would import in place of ours.
 
 The packages installed with this one have common names. A file `models.py` in the folder of a notebook, or another
 project on PYTHONPATH, comes first on the path and would be imported instead. This module imports none of ours.

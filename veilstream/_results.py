@@ -63,7 +63,7 @@ MISSING = "-"
 """A figure that was not measured, in text and notebooks."""
 
 NO_ROWS = "(no rows)"
-"""In the place of a table without rows."""
+"""In place of a table without rows."""
 
 
 class ResultFolder:

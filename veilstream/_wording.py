@@ -19,7 +19,7 @@ _INSPECT = re.compile(r" \(veilstream inspect [^)]*\)")
 
 
 def in_python(message: str) -> str:
-    """Return a message with keywords in the place of options.
+    """Return a message with keywords instead of options.
 
     Examples
     --------
@@ -49,7 +49,7 @@ def _columns_as_mapping(match: re.Match[str]) -> str:
 
 @contextmanager
 def python_words() -> Iterator[None]:
-    """Put keywords in the place of options in errors that leave this block."""
+    """Name keywords instead of options in errors that leave this block."""
     try:
         yield
     except VeilstreamError as error:

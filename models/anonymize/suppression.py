@@ -104,7 +104,7 @@ def losses(view: TraceView) -> list[Ints]:
     loss[t - 1]: cases with at least t events of the item, which is the number of events that the t-th level costs.
     """
     if view.structure == "set":
-        return _losses_by_event(view)  # its traces do not say how often a case has an item
+        return _losses_by_event(view)  # its traces do not show how often a case has an item
     from models.anonymize.kernels import at_least, most_often
 
     most = np.zeros(len(view.alphabet) + 1, dtype=np.int64)

@@ -1,6 +1,6 @@
 """All attacks on a release, by profile: the assessment that an officer reads.
 
-A lower bound above 0 says that the release gives away something of the people in it. The opposite is never shown: no
+A lower bound above 0 means that the release reveals something about the people in it. The opposite is never shown: no
 attack that failed proves that another would fail too, so the result names the least leak that it would have seen.
 """
 

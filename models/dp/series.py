@@ -1,6 +1,6 @@
 """Releases of disjoint cases, each with an accumulated log: noisy counts drawn once and added over all releases.
 
-Unit: one person with at most c cases in all releases together (`models.dp.accumulation` says how counts are kept).
+Unit: one person with at most c cases in all releases together (`models.dp.accumulation` states how counts are kept).
 
 `release_variants`: the variants of a release above their threshold, and those above a threshold on their count over all
 releases so far: a rare variant that no release could show comes through once enough releases had it. With L levels

@@ -146,7 +146,7 @@ def document(
     settings, outcome
         One simulation.
     delta
-        Delta of each release. Above 0 there are sums in the place of curves, which would claim what is not proved.
+        Delta of each release. Above 0 there are sums in place of curves, which would claim what is not proved.
     alpha
         Bound on TPL; None if there is none.
     """

@@ -11,7 +11,7 @@ populations of N persons are simulated and their uniques counted. Per record, wi
 probability of a twin among the others 1 - (1-p)^(N-1).
 
 It is not a guarantee. Values that the sample does not contain do not exist in the model, so a population with
-many rare values is underestimated. `fit_error` says how far the model is from the sample itself.
+many rare values is underestimated. `fit_error` is the distance of the model from the sample itself.
 """
 
 from __future__ import annotations

@@ -94,7 +94,7 @@ def _points(coder: PointCoder, log: EventLog) -> Ints:
 class _PointIndex:
     """Released records by point.
 
-    Point p occurs in the records `records[starts[p]:starts[p + 1]]`, which ascend; `counts` says how often in each.
+    Point p occurs in the records `records[starts[p]:starts[p + 1]]`, which ascend; `counts`: occurrences in each.
     """
 
     starts: Ints

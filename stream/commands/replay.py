@@ -214,7 +214,7 @@ def _compared(replay: Replay, outcome: ReplayOutcome, log: EventLog, output: Pat
 HEAD = ("no", "time", "trigger", "cases", "events", "kept", "acts", "KA", "FA", "CA", "BA")
 
 SIGNS = {"withheld": "x", "rejected": "x", "held": "?", "waits": "?"}
-"""In the place of a number: refused, or waits for a person or for more cases."""
+"""In place of a number: refused, or waits for a person or for more cases."""
 
 
 def _show(outcome: ReplayOutcome, output: Path, rows: Sequence[Mapping[str, Any]] | None = None) -> None:

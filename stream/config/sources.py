@@ -76,7 +76,7 @@ def _read_toml(path: Path) -> dict[str, Any]:
 
 
 def _named(fault: str, publications: Any) -> str:
-    """Put a publication's name in the place of its number."""
+    """Replace the number of a publication by its name."""
     match = re.match(r"publication\.(\d+)\.", fault)
     if not match or not isinstance(publications, list):
         return fault

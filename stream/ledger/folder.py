@@ -223,7 +223,7 @@ def ignored_by_git(folder: Path, name: str | None = None) -> None:
 
 
 def replace_with(ops: FileOps, path: Path, write: Writer) -> None:
-    """Put new content in the place of a file, durably and at once."""
+    """Replace the content of a file, durably and at once."""
     temporary = path.with_name(path.name + UNFINISHED)
     ops.write(temporary, write)
     make_private(temporary)
@@ -233,7 +233,7 @@ def replace_with(ops: FileOps, path: Path, write: Writer) -> None:
 
 
 def rewrite(ops: FileOps, path: Path, write: Writer) -> None:
-    """Put new content in the place of one of the operator's files of a release, and keep its digest with it.
+    """Replace one of the operator's files of a release, and keep its digest with it.
 
     Both digests are valid until the new file exists: a crash between two steps leaves nothing that looks damaged.
 

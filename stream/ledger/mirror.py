@@ -250,7 +250,7 @@ class Mirror:
     # checkpoints
 
     def save(self, position: int, *state: Bytes) -> None:
-        """Put a state in the place of the older of the two.
+        """Replace the older of the two states.
 
         Parameters
         ----------

@@ -53,7 +53,7 @@ class Exposure:
     case-level sensitive attributes (read them with `log.case_values(name)` or `log.sensitive(names)`);
     `time_ns`: time of the cut; `public`: names of the public attributes that the publication releases;
     `publication`: which one releases; `last`: the log ends here, no other cut is to come; `roles`: those that the log
-    shows in the place of its resources (None: it has the resources themselves); `cases`: int64[C], where the log is a
+    shows in place of its resources (None: it has the resources themselves); `cases`: int64[C], where the log is a
     table of variants (`models.variants`), how many cases each of its cases represents, and its sensitive attributes are
     classes then; `number`: of the release, if it leaves.
     """

@@ -31,7 +31,7 @@ COUNTS, BPMN, PNML, SVG, HTML = "dfg.json", "model.bpmn", "model.pnml", "map.svg
 FILES = (COUNTS, BPMN, PNML, SVG, HTML)
 
 START, END = "start", "end"
-"""Names of the start and the end of cases in the drawing, where no activity is called so."""
+"""Names of the start and the end of cases in the drawing, if no activity has this name."""
 
 MOST_EDGES = 80
 """Most edges of the drawing: more cannot be distinguished. `dfg.json` and the table of `map.html` have all of them."""

@@ -46,7 +46,7 @@ def measured(mechanism: Mapping[str, Any]) -> MembershipFigure | None:
 
 
 def sentence(mechanism: Mapping[str, Any]) -> str | None:
-    """Say what the figure is, where and how it was measured, and what it is not."""
+    """Return the meaning of the figure, how it was measured, and its limits."""
     attack = measured(mechanism)
     if attack is None:
         return None

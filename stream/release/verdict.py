@@ -412,7 +412,7 @@ class PublicationSeries:
 
 
 def _subject(released: int, compared_with: int | None) -> str:
-    """Return what KA, FA, CA and BA are about: each release, and pairs. `gate.min_series` is a bound of its own.
+    """Return the scope of KA, FA, CA and BA: each release, and pairs. `gate.min_series` is a bound of its own.
 
     Parameters
     ----------

@@ -44,7 +44,7 @@ def replay(
     operation
         Die at this operation on the disk, counted from 1.
     engine
-        The engine that builds, in the place of the mechanisms.
+        The engine that builds, in place of the mechanisms.
     """
     loaded = sources.load(config)
     ops = FaultyDisk(operation, act=kill) if operation else FileOps()

@@ -1,1 +1,1 @@
-"""The stages of `models.dp.synthetic`, one file each; every one says what it costs and to what one case is bounded."""
+"""The stages of `models.dp.synthetic`, one file each; each states its cost, and the bound on one case."""

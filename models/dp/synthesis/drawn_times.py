@@ -1,6 +1,6 @@
 """Times of the released traces, drawn from noisy histograms: post-processing of `models.dp.synthesis.times`.
 
-1. Shapes. The released traces say how many steps a pair has, so its noisy cells have to give the shape alone. A cell is
+1. Shapes. Released traces give the number of steps of a pair, so its noisy cells only give the shape. A cell is
    pulled towards what the shape of a parent predicts, by the noise: with prediction m and noise of deviation s, it
    becomes m + v / (v + s^2) (noisy - m), v = m N / (`CONCENTRATION` + 1) for N steps. That is the best linear estimate
    where shapes vary around that of the parent like draws of a Dirichlet distribution of that concentration. Parents: of

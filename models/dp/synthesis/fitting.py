@@ -1,6 +1,6 @@
 """Cases of the released traces, fitted to all noisy cells together: those of the weights and of the levels.
 
-The weights say how many cases are near each candidate, a level how often each label follows each of its contexts. All
+The weights count the cases near each candidate, a level the steps from each of its contexts to each label. All
 are noisy counts of the same cases. Only the noise of shorter levels decides which contexts a longer one counts, so this
 choice does not make its own noise larger or smaller. The fitted cases are those with the least
 

@@ -69,7 +69,7 @@ def only(log: EventLog, labels: Iterable[str]) -> EventLog:
 
 
 def merged(log: EventLog, labels: Iterable[str], other: str) -> EventLog:
-    """Return the log with the label `other` in the place of every label that is not in `labels`.
+    """Return the log with the label `other` instead of every label that is not in `labels`.
 
     It changes each case by itself.
     """

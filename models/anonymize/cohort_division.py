@@ -228,6 +228,7 @@ def divided(
     check_feasible(queue, share)
     search = _Search(queue, share, want)
     search.set_due(waited, patience)
+    # If not even the whole queue forms a cohort, no part of it is searched.
     whole_queue = np.ones(queue.log.n_cases, dtype=np.bool_)
     best = search.attempt(whole_queue, ())
     if best is None:
@@ -236,6 +237,7 @@ def divided(
         search.set_expected(waited, patience.releases)
         best = search.climb(best, patience.seed, min_share)
     elif search.due.any():
+        # Nobody waits by choice, but due items can still enter before the others.
         best = search.show_due_items(best, min_share)
     priority_items = queue.seen.decode(best.first)
     return Division(np.flatnonzero(best.tried), Choice(priority_items, want.value, want.owed))
@@ -244,6 +246,7 @@ def divided(
 def _cause(queue: TlkcProblem) -> str:
     """Return why no K cases of the whole queue can leave: they share too little, or too many have one value."""
     n, bounds = queue.log.n_cases, queue.bounds
+    # If the queue forms a cohort without the bound on classes, that bound is the cause.
     without_c = TlkcProblem(queue.log, queue.knowledge, replace(bounds, C=Fraction(1)), queue.classes)
     whole_queue = np.ones(n, dtype=np.bool_)
     if queue.classes and _Search(without_c, Fraction(1), ItemPriorities()).attempt(whole_queue, ()) is not None:
@@ -374,6 +377,7 @@ class _Search:
     def set_expected(self, waited: Ints, patience: int) -> None:
         """Set the value that each case can expect to keep if it waits."""
         bounds = self.queue.bounds
+        # Cases that wait leave with those of up to `patience` later queues: only this part of K has to be here now.
         later_k = -(-bounds.K // (patience + 1))  # rounded up
         later_bounds = replace(bounds, K=max(min(2, bounds.K), later_k))
         whole_queue = np.ones(len(self.row), dtype=np.bool_)
@@ -408,6 +412,7 @@ class _Search:
             leave = kept > 0
             if leave.sum() < self.queue.bounds.K:
                 return None
+            # Cases that lost every event have left the cohort, and a class may be too frequent among the others.
             if balanced(leave, self.classes, self.share).sum() == leave.sum():
                 break
             chosen = leave

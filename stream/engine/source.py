@@ -48,6 +48,7 @@ def labels(texts: Sequence[str], count_query: CountQuery, *, resource: bool = Fa
     column = Column(np.arange(len(texts), dtype=np.int32), tuple(texts))
     if not count_query.written:
         return column
+    # A log of one event for each text goes through the function that writes values for releases: one rule for both.
     missing = Column(np.full(len(texts), MISSING, dtype=np.int32), ())
     if resource:
         return written(_log(len(texts), missing, column)).resource
@@ -78,6 +79,7 @@ def attribute(
     InputError
         If the values name cases.
     """
+    # A log of one event for each kind of case: values of cases and of events are merged as in a log in memory.
     kinds = len(cases)
     activity = Column(np.zeros(kinds, dtype=np.int32), ("",))
     log = _log(kinds, activity, Column(np.full(kinds, MISSING, dtype=np.int32), ()))
@@ -120,6 +122,7 @@ def common_values(column: Column, cases: Ints, least: int) -> Column:
     """
     from stream.release.public_view import common
 
+    # Rows of which no case leaves are not counted: their classes must not become common by them.
     leave = np.flatnonzero(cases)
     shown = common(column.take(leave), least, np.zeros(len(leave), dtype=np.int64), cases[leave])
     codes = np.full(len(column), MISSING, dtype=np.int32)
@@ -209,6 +212,7 @@ def item_sql(knowledge: Knowledge, items: Mapping[str, Column], activity: str, r
 
 def alphabet_of(numbers: Ints, knowledge: Knowledge, items: Mapping[str, Column]) -> tuple[Any, ...]:
     """Return the items that have these numbers (`item_sql`)."""
+    # The digits of `item_sql`, the last one first: resource, activity, and the remainder is the relative time.
     parts: dict[str, list[Any]] = {}
     remaining = numbers
     if "resource" in items:

@@ -121,6 +121,7 @@ class Mirror:
             return False
         files = self._read(publication, number, sealed)
         prepared = folder.prepare(publication, {name: bytes_writer(data) for name, data in files.items()})
+        # The mark states that the mirror has these files, so that `renew` does not upload them again.
         (prepared / MARK).write_text(self._mark(files))
         folder.commit(prepared.name, publication, number)
         return True
@@ -261,6 +262,7 @@ class Mirror:
         """
         body = encoded_parts([position, Binary(state)])  # as MirrorSlot
         sealed = b"".join(sealed_parts(body, self.keys, CHECKPOINT, STATE_VERSION))
+        # Two slots in turn: an upload that fails halfway damages the older state only.
         self.blobs.put(mirror_slot(self._next), sealed)
         self._next = (self._next + 1) % SLOTS
 

@@ -141,6 +141,7 @@ def verify(output: Path, store: str | None = None, keys: Keys | None = None) -> 
         why = str(error) if isinstance(error, RefusedError) else "an entry is not an entry; restore it from a backup"
         result.problems.append(VerifyProblem("ledger", f"{ledger}: {why}" if str(ledger) not in why else why))
         return result
+    # Accounts also exist for names that only a note or an erasure mentions: nothing of these is in a folder.
     accounts = {name: account for name, account in view.accounts.items() if account.has_attempts}
     for account in accounts.values():
         _check_entries(result, account)
@@ -245,13 +246,14 @@ class _Publication:
     def check(self) -> None:
         """Check the numbers, then each release in order."""
         self.result.publications.append(self.checked)
+        # Numbers ascend without gaps: a missing one is a seal that somebody removed from the ledger.
         seals = self.account.seals
         last = max(seals, default=0)
         for number in sorted(set(range(1, last + 1)) - seals.keys()):
             self._wrong("number", "was neither sealed nor burned, and a later one was sealed", number)
         for number, seal in sorted(seals.items()):
             state = self.account.state(number)
-            if state == "burned":
+            if state == "burned":  # its bytes were lost, and a later number replaced it
                 continue
             if seal.cut in self.account.withheld:
                 self._wrong("ledger", "is of a cut that was withheld", number)
@@ -307,6 +309,7 @@ class _Publication:
         if number in self.account.published:
             self._wrong("missing", "was published and is gone", number)
             return
+        # Bytes that wait for their moment are on the host that writes to the store, and not at its URL.
         if not self.tree.local:
             self.result.notes.append(f"{self.name} {number}: sealed and not yet published; its bytes are on its host")
             return
@@ -348,6 +351,8 @@ class _Publication:
         """Check that a manifest names the last release before it, with the sealed digest."""
         seals, burned = self.account.seals, self.account.burned
         before = manifest.get("previous")
+        # A release names the one before it. A number that was burned later may be named, too: it was still the last one
+        # when the manifest was written.
         consistent = (before or 0) == self.last_released or (before in burned and self.last_released < before < number)
         if not consistent:
             self._wrong("chain", f"follows {before}, which is not the release before it", number)
@@ -360,6 +365,8 @@ class _Publication:
         self.chained = number
         if chain.get("previous_manifest") != (None if before is None else seals[before].body.manifest):
             self._wrong("chain", f"names another digest of release {before} than the ledger", number)
+        # Two counts are right: a manifest with a dp promise leaves out uncharged releases of other publications, whose
+        # number depends on data (`Audience.inputs`).
         totals = self.account.at_seal[number]
         counted = {totals.process_seals, totals.charged_seals}
         if chain.get("releases") not in counted:

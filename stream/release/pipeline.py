@@ -190,6 +190,8 @@ class Pipeline:
             return self._blocked(attempt, self.account.held[0])
         self._check_space()
         self.at(Failpoint.OPENED)
+        # A crash before the seal leaves at most a charge and temporary files. The next attempt of the cut reuses the
+        # charge, and recovery sets the files aside.
         try:
             inputs = self.audience.inputs(self.name, self.spec.mechanism)
             self._budget(attempt, inputs)
@@ -202,6 +204,7 @@ class Pipeline:
             return self._withhold(attempt, refusal.reasons, refusal.audit)
         except UnreadableError as lost:
             return self._pause(attempt, lost)
+        # From the seal on the ledger has the decision, and recovery finishes what a crash interrupts.
         sealed = self._seal(written)
         reasons = tuple(audited.reasons)
         if self.spec.approval:
@@ -286,6 +289,7 @@ class Pipeline:
         if once is not None:
             body = once.body(charge, redraw, self.spec.accounting, self.spec.draws)
             entry = msgspec.structs.replace(entry, body=body)
+        # The ledger keeps the first charge of a cut, so this may be that of a crashed attempt.
         committed = self.ledger.append(entry).body
         if committed.scope and (once is None or not once.matches(committed)):
             text = f"{self.name}: an attempt under other terms has charged this cut; the next cut is charged again"
@@ -471,6 +475,7 @@ class Pipeline:
         if spec.approval and self.mirror is not None:
             self.mirror.put_held(self.name, prepared.name, prepared.tmp)
         self.at(Failpoint.FILES_WRITTEN)
+        # A release that comes later than its moment would reveal how long its build took, and that depends on data.
         if charged.slot is not None and charged.slot.missed():
             self.store.quarantine(prepared)
             self.folder.discard(self.name)
@@ -553,6 +558,7 @@ class Pipeline:
         cut = written.charged.attempt.cut
         entry = SealEntry(publication=self.name, cut=cut, sequence=written.number, owner=owner, body=body)
         committed = self.ledger.append(entry)
+        # Another process that took this one's place sealed the number first: its bytes count.
         if committed.owner != owner:
             self.store.quarantine(prepared)
             raise RefusedError(

@@ -110,8 +110,10 @@ class TlkcMechanism(Mechanism):
         """Set `also` if single cases lose events or many cohorts are combined, since shares then easily differ."""
         if not isinstance(table, Mapping) or "also" in table:
             return table
-        local = cls.shares_memory or table.get("suppression") == "local"
-        return {**table, "also": WEAKER.get(str(table.get("knowledge", "seq")), ()) if local else ()}
+        weaker: tuple[Structure, ...] = ()
+        if cls.shares_memory or table.get("suppression") == "local":
+            weaker = WEAKER.get(str(table.get("knowledge", "seq")), ())
+        return {**table, "also": weaker}
 
     @model_validator(mode="after")
     def _meaningful(self) -> Self:
@@ -149,8 +151,9 @@ class TlkcMechanism(Mechanism):
         """Return the columns that releases carry; see `Mechanism.perspective`."""
         if self.knowledge == "rel":
             return (*self.adversary_knowledge.carries, self.T, self.clock)
-        times = ("relative_time", self.T) if self.times != "ordinal" else ()
-        return (*self.adversary_knowledge.carries, *times)
+        if self.times == "ordinal":
+            return self.adversary_knowledge.carries
+        return (*self.adversary_knowledge.carries, "relative_time", self.T)
 
     @property
     def known_words(self) -> str:
@@ -240,6 +243,7 @@ class Tlkc(TlkcMechanism):
 
     def problem(self, exposure: Exposure) -> TlkcProblem:
         """Return the log of a cut with these bounds, as the model takes it."""
+        # A table of variants already has the class of each row in place of its value.
         if exposure.cases is None:
             classes = class_columns(exposure.log, exposure.sensitive, self.bins)
         else:

@@ -255,6 +255,7 @@ class Store(ABC):
     def put_held(self, publication: str, temporary: str, files: Mapping[str, bytes]) -> None:
         """Write the files of a held release that this host lacks, durably."""
         folder = self.held_folder(publication) / temporary
+        # What is there is incomplete or damaged: the caller has compared it with the seal.
         shutil.rmtree(folder, ignore_errors=True)
         _make_durable_folder(folder.parent, self.ops)
         folder.mkdir(mode=0o700)
@@ -297,6 +298,7 @@ class Store(ABC):
         folder = self.held_folder(publication) / temporary
         if folder.exists():
             shutil.rmtree(folder)
+            # Rejected bytes must not be here again after a power failure.
             self.ops.fsync(folder.parent)
 
     def read_manifest(self, publication: str, sequence: int) -> dict[str, Any]:
@@ -345,6 +347,7 @@ def _write_release(
     tmp.mkdir(mode=0o700)
     try:
         listed = tuple(_write_durably(tmp / check_name(name), writer, ops) for name, writer in files.items())
+        # The manifest is written last: a folder that has one has all its files.
         body = encode_manifest({**manifest, "files": listed})
         manifest_entry = _write_durably(tmp / MANIFEST, bytes_writer(body), ops)
         ops.fsync(tmp)

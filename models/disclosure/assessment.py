@@ -384,49 +384,74 @@ def _refuse_shared_cases(original: EventLog, control: EventLog) -> None:
         )
 
 
+Outcome = tuple[str, AttackRisk | None, str, Mapping[str, Any] | None]
+"""One way to carry out an attack, its risk, why there is none, and further figures."""
+
+
 def _attacks(
     material: Material, attackers: Attackers, chosen: tuple[Ints, Ints], say: Callable[[str], None]
 ) -> Iterator[Measure]:
-    # Each attack has draws of its own, so that one more attack changes no other.
-    draws = [np.random.default_rng([attackers.seed, number]) for number in range(len(ATTACKS))]
-    n_targets, measures = attackers.n_targets, attackers.measures
-    targets, controls = chosen
-    name = material.profile.name
-    say(f"{name}: {ATTACKS[0]}")
+    runs = (_singling_out, _linkability, _inference, _membership, _reconstruction)
+    for number, (attack, measured) in enumerate(zip(ATTACKS, runs, strict=True)):
+        say(f"{material.profile.name}: {attack}")
+        # Each attack has draws of its own, so that one more attack changes no other.
+        rng = np.random.default_rng([attackers.seed, number])
+        for how, risk, reason, details in measured(material, attackers, chosen, rng):
+            yield Measure(attack, how, risk, reason, details)
+
+
+def _singling_out(
+    material: Material, attackers: Attackers, _: tuple[Ints, Ints], rng: np.random.Generator
+) -> Iterator[Outcome]:
     for kind, seen_material in _predicates(material).items():
-        singled_out = singling_out(seen_material, n_targets, measures, draws[0])
+        singled_out = singling_out(seen_material, attackers.n_targets, attackers.measures, rng)
         reason = ""
         if singled_out.risk is None:
             written = f"none of {singled_out.written} predicates is rare enough"
             reason = f"{written}: each would fit a tenth of a case by chance"
-        yield Measure(ATTACKS[0], kind, singled_out.risk, reason, {"written": singled_out.written})
+        yield kind, singled_out.risk, reason, {"written": singled_out.written}
     no_times = _without_times(material)
     if no_times and material.profile.knowledge.structure != "rel":
-        yield Measure(ATTACKS[0], WITH_HOURS, None, no_times)
-    say(f"{name}: {ATTACKS[1]}")
-    for views, risk in linkability(material, targets, controls, measures).items():
-        yield Measure(ATTACKS[1], views, risk, "" if risk else "no case has two items, one for each view")
-    say(f"{name}: {ATTACKS[2]}")
-    for guess in inference(material, targets, controls, attackers.sensitive, measures, draws[2]):
-        yield Measure(ATTACKS[2], guess.secret, guess.risk, guess.reason, {"without_release": guess.without_release})
-    say(f"{name}: {ATTACKS[3]}")
-    by_score = membership(material, targets, controls, measures, draws[3], attackers.noise)
+        yield WITH_HOURS, None, no_times, None
+
+
+def _linkability(
+    material: Material, attackers: Attackers, chosen: tuple[Ints, Ints], _: np.random.Generator
+) -> Iterator[Outcome]:
+    for views, risk in linkability(material, *chosen, attackers.measures).items():
+        yield views, risk, "" if risk else "no case has two items, one for each view", None
+
+
+def _inference(
+    material: Material, attackers: Attackers, chosen: tuple[Ints, Ints], rng: np.random.Generator
+) -> Iterator[Outcome]:
+    for guess in inference(material, *chosen, attackers.sensitive, attackers.measures, rng):
+        yield guess.secret, guess.risk, guess.reason, {"without_release": guess.without_release}
+
+
+def _membership(
+    material: Material, attackers: Attackers, chosen: tuple[Ints, Ints], rng: np.random.Generator
+) -> Iterator[Outcome]:
+    by_score = membership(material, *chosen, attackers.measures, rng, attackers.noise)
     if not by_score:
-        yield Measure(
-            ATTACKS[3], "scores", None, "it needs two targets, and a control of four cases that did not enter"
-        )
+        yield "scores", None, "it needs two targets, and a control of four cases that did not enter", None
     for score, result in by_score.items():
         rates = {f"true_positives_at_{share:g}": rate for share, rate in result.true_positives.items()}
         knowledge = "all other cases" if score == LIKELIHOOD else "whole case"
-        yield Measure(ATTACKS[3], f"{knowledge}, {score}", result.risk, details=rates)
-    say(f"{name}: {ATTACKS[4]}")
+        yield f"{knowledge}, {score}", result.risk, "", rates
+
+
+def _reconstruction(
+    material: Material, attackers: Attackers, _: tuple[Ints, Ints], rng: np.random.Generator
+) -> Iterator[Outcome]:
     for suffix, view in _reconstructed_views(material).items():
-        pieces = reconstruction(material, view, measures, draws[4])
+        pieces = reconstruction(material, view, attackers.measures, rng)
         counts = {"shown_traces": pieces.shown_traces, "shown_unique_traces": pieces.shown_unique_traces}
-        yield Measure(ATTACKS[4], f"traces of one case{suffix}", pieces.traces, details=counts)
-        yield Measure(ATTACKS[4], f"pieces of one case{suffix}", pieces.pieces, details={"longest": pieces.longest})
+        yield f"traces of one case{suffix}", pieces.traces, "", counts
+        yield f"pieces of one case{suffix}", pieces.pieces, "", {"longest": pieces.longest}
+    no_times = _without_times(material)
     if no_times:
-        yield Measure(ATTACKS[4], f"traces of one case{WITH_TIMES}", None, no_times)
+        yield f"traces of one case{WITH_TIMES}", None, no_times, None
 
 
 def _without_times(material: Material) -> str:

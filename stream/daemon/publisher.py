@@ -89,6 +89,7 @@ class Announcer:
                 reason = type(error).__name__
                 if too_large(error):
                     break
+        # Consumers learn of the release in any case, and can read its events from the store.
         try:
             self._send([(self._releases, key, msgspec.json.encode({**head, "events": NOT_STREAMED}))])
         except Exception as error:

@@ -107,10 +107,13 @@ class Archive:
             for day in np.unique(days).tolist():
                 if now is None or not self._is_expired(day, now):
                     former -= self._write_day(events.select(days == day), day)
+            # Segments of the former course that this one did not write again.
             for segment in former:
                 self.blobs.delete(segment.path)
 
     def _write_day(self, events: NamedEvents, day: int) -> set[ArchiveSegment]:
+        # A large day is divided by the digests of its cases: an erasure then opens only the segments that can have the
+        # case.
         n_digits = 0
         while n_digits < MOST_DIGITS and len(events) > EVENTS_PER_SEGMENT * 16**n_digits:
             n_digits += 1
@@ -197,6 +200,7 @@ class Archive:
                 self._put(segment, table.filter(stays))
             else:
                 self.blobs.delete(segment.path)
+        # Last: if a crash comes before, all these cases are searched again.
         body = b"".join(sorted(erased))
         self.blobs.put(ARCHIVE_ERASED, seal(body, self.keys, FORMAT, VERSION))
 

@@ -148,6 +148,58 @@ def _risk_of(measure: Measure) -> float:
     return measure.risk.risk or 0.0 if measure.risk is not None else 0.0
 
 
+RELEASES = ("independent", "planted", "control_was_released", "planted_without_times")
+"""Releases of one division: other cases, these with some of the original, all attacked cases, the second one again
+without times."""
+
+
+def divisions(log: EventLog, runs: int, first_seed: int) -> dict[str, Any]:
+    """Return how often releases are accused, over random divisions of a log into original, control and others."""
+    default = Profile(name="default")
+    profiles = [default, default.stronger(())]
+    counted: dict[str, Counter[str]] = {kind: Counter() for kind in RELEASES}
+    runs_with: Counter[str] = Counter()
+    areas: dict[str, list[float]] = defaultdict(list)
+    seen_from: list[float] = []
+    seconds: list[float] = []
+    for run in range(runs):
+        rng = np.random.default_rng(first_seed + run)
+        original, control, released = thirds(log, rng)
+        leaked = rng.choice(original.n_cases, size=original.n_cases // SHARE, replace=False)
+        planted = pooled([released, original.select_cases(np.sort(leaked))])
+        everybody = pooled([original, control])
+        without_times = activities_of(planted)
+        for kind, release in zip(RELEASES, (released, planted, everybody, without_times), strict=True):
+            begin = time.process_time()
+            assessment = assess(original, release, control, Attackers(profiles, seed=first_seed + run))
+            attacks = seen(assessment)
+            if kind == "independent":
+                for measure in assessment.results[0].measures:
+                    if measure.attack == "membership" and measure.risk is not None:
+                        areas[measure.how].append(measure.risk.rate)
+            if kind == "planted_without_times":
+                seen_from.append(_would_see(assessment, "traces of one case"))
+            seconds.append(time.process_time() - begin)
+            counted[kind].update(set(attacks))
+            runs_with[kind] += bool(attacks)
+    return {
+        "cases_each": log.n_cases // 3,
+        "runs": runs,
+        "first_seed": first_seed,
+        "accused": runs_with["independent"],
+        "planted_seen": runs_with["planted"],
+        "accused_where_the_control_was_released": runs_with["control_was_released"],
+        "planted_seen_without_times": runs_with["planted_without_times"],
+        "would_see_without_times": {"least": min(seen_from), "median": float(np.median(seen_from))},
+        "by_attack": {kind: dict(counter.most_common()) for kind, counter in counted.items()},
+        "membership_areas": {
+            how: {"mean": float(np.mean(each)), "error": float(np.std(each) / math.sqrt(len(each)))}
+            for how, each in areas.items()
+        },
+        "cpu_seconds_each": float(np.median(seconds)),
+    }
+
+
 def main() -> None:
     """Print the shares as JSON."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -166,52 +218,8 @@ def main() -> None:
         answers = controls(log, arguments.sensitive, arguments.runs, arguments.first_seed, arguments.unit)
         print(json.dumps(answers, indent=2))
         return
-    default = Profile(name="default")
-    profiles = [default, default.stronger(())]
-    kinds = ("independent", "planted", "control_was_released", "planted_without_times")
-    counted: dict[str, Counter[str]] = {kind: Counter() for kind in kinds}
-    runs_with: Counter[str] = Counter()
-    areas: dict[str, list[float]] = defaultdict(list)
-    seen_from: list[float] = []
-    seconds: list[float] = []
-    for run in range(arguments.runs):
-        rng = np.random.default_rng(arguments.first_seed + run)
-        original, control, released = thirds(log, rng)
-        leaked = rng.choice(original.n_cases, size=original.n_cases // SHARE, replace=False)
-        planted = pooled([released, original.select_cases(np.sort(leaked))])
-        everybody = pooled([original, control])
-        without_times = activities_of(planted)
-        for kind, release in zip(kinds, (released, planted, everybody, without_times), strict=True):
-            begin = time.process_time()
-            assessment = assess(original, release, control, Attackers(profiles, seed=arguments.first_seed + run))
-            attacks = seen(assessment)
-            if kind == "independent":
-                for measure in assessment.results[0].measures:
-                    if measure.attack == "membership" and measure.risk is not None:
-                        areas[measure.how].append(measure.risk.rate)
-            if kind == "planted_without_times":
-                seen_from.append(_would_see(assessment, "traces of one case"))
-            seconds.append(time.process_time() - begin)
-            counted[kind].update(set(attacks))
-            runs_with[kind] += bool(attacks)
-    result: dict[str, Any] = {
-        "log": arguments.log,
-        "cases_each": log.n_cases // 3,
-        "runs": arguments.runs,
-        "first_seed": arguments.first_seed,
-        "accused": runs_with["independent"],
-        "planted_seen": runs_with["planted"],
-        "accused_where_the_control_was_released": runs_with["control_was_released"],
-        "planted_seen_without_times": runs_with["planted_without_times"],
-        "would_see_without_times": {"least": min(seen_from), "median": float(np.median(seen_from))},
-        "by_attack": {kind: dict(counter.most_common()) for kind, counter in counted.items()},
-        "membership_areas": {
-            how: {"mean": float(np.mean(each)), "error": float(np.std(each) / math.sqrt(len(each)))}
-            for how, each in areas.items()
-        },
-        "cpu_seconds_each": float(np.median(seconds)),
-    }
-    print(json.dumps(result, indent=2))
+    result = divisions(log, arguments.runs, arguments.first_seed)
+    print(json.dumps({"log": arguments.log, **result}, indent=2))
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ from connectors.times import nanoseconds
 from models.anonymize.sensitive import refuse_identifying, warnings_of_several_values
 from models.errors import InputError, RefusedError
 from models.eventlog import EventLog
-from stream.config.settings import Settings
+from stream.config.settings import Process, Settings
 from stream.fold.fold import Fold
 from stream.fold.records import Cut, Delta, Row, Tick
 from stream.ledger.entries import ClaimBody, ClaimEntry
@@ -489,7 +489,22 @@ def check_against(settings: Settings, log: EventLog, until: int | None = None) -
     InputError
         Names what is missing.
     """
-    process = settings.process
+    reads_values = not settings.promises_epsilon
+    _check_attributes(settings.process, log)
+    if reads_values:
+        _check_resources(settings.process, log)
+    _check_sensitive(settings, log)
+    _check_windows(settings, log, until)
+    if reads_values:
+        _check_end_activities(settings.process, log)
+    for publication in settings.publication:
+        try:
+            publication.build_mechanism.check_log(log)
+        except InputError as error:
+            raise InputError(f"publication {publication.name!r}: {error}") from None
+
+
+def _check_attributes(process: Process, log: EventLog) -> None:
     for name in (*process.kept, *process.attributes.person):
         if name not in log.case_attributes and name not in log.event_attributes:
             in_log = ", ".join(sorted({*log.case_attributes, *log.event_attributes})) or "none"
@@ -498,17 +513,29 @@ def check_against(settings: Settings, log: EventLog, until: int | None = None) -
             )
             described_role = next((f"{role} attribute" for role in roles), "process.resource_roles:")
             raise InputError(f"{described_role} {name!r} is not in the log; it has {in_log}")
-    reads_values = not settings.promises_epsilon
+
+
+def _check_resources(process: Process, log: EventLog) -> None:
     named_resources = set(process.role_of) if isinstance(process.role_of, dict) else set()
-    if reads_values and named_resources and not named_resources & set(map(str, log.resource.values)):
+    if named_resources and not named_resources & set(map(str, log.resource.values)):
         raise InputError("process.resource_roles names no resource of the log; check the names and --columns resource=")
+
+
+def _check_sensitive(settings: Settings, log: EventLog) -> None:
+    """Refuse sensitive attributes that name single cases, where a release would show their shares."""
     if not settings.publication:
-        refuse_identifying(log, process.sensitive)
+        refuse_identifying(log, settings.process.sensitive)
     for publication in settings.publication:
         if publication.build_mechanism.releases_attributes:
-            named = dict.fromkeys((*process.sensitive, *publication.release_attributes))
+            named = dict.fromkeys((*settings.process.sensitive, *publication.release_attributes))
             refuse_identifying(log, tuple(named), getattr(publication.build_mechanism, "bins", None))
-    end = int(log.time.max()) if until is None else min(until, int(log.time.max()))
+
+
+def _check_windows(settings: Settings, log: EventLog, until: int | None) -> None:
+    """Refuse windows without a start, and a log that would be cut into too many of them."""
+    end = int(log.time.max())
+    if until is not None:
+        end = min(until, end)
     for publication in settings.publication:
         refuse_without_start(publication)
         every = publication.build_window.every
@@ -519,13 +546,11 @@ def check_against(settings: Settings, log: EventLog, until: int | None = None) -
                 f"publication {publication.name!r}: the log spans {span // every} windows of window.every; "
                 f"{MOST_WINDOWS} are the most that a replay cuts"
             )
+
+
+def _check_end_activities(process: Process, log: EventLog) -> None:
     activities = set(log.activity.values)
-    for key in ("end_activities", "end_all") if reads_values else ():
-        for name in getattr(settings.process.completion, key):
+    for key in ("end_activities", "end_all"):
+        for name in getattr(process.completion, key):
             if name not in activities:
                 raise InputError(f"process.completion.{key}: the log has no activity {name!r}")
-    for publication in settings.publication:
-        try:
-            publication.build_mechanism.check_log(log)
-        except InputError as error:
-            raise InputError(f"publication {publication.name!r}: {error}") from None

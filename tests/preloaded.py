@@ -25,6 +25,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from importlib import import_module
+from pathlib import Path
 from typing import IO, Any
 
 from stream.release import audits, mechanisms
@@ -147,7 +148,13 @@ def _servers() -> itertools.cycle[_Server]:
 
 
 def start(
-    module: str, arguments: Sequence[str], env: Mapping[str, str], stdin: IO[Any], stdout: IO[Any], stderr: IO[Any]
+    module: str,
+    arguments: Sequence[str],
+    env: Mapping[str, str],
+    stdin: IO[Any],
+    stdout: IO[Any],
+    stderr: IO[Any],
+    folder: Path = ROOT,
 ) -> PreloadedProcess:
     """Run `python -m MODULE ARGUMENTS...` of this checkout, in a process that has imported the program.
 
@@ -159,8 +166,10 @@ def start(
         All environment variables of the process.
     stdin, stdout, stderr
         Open files, which stay the caller's to close.
+    folder
+        The working directory of the process.
     """
-    order = {"module": module, "arguments": list(arguments), "env": dict(env)}
+    order = {"module": module, "arguments": list(arguments), "env": dict(env), "folder": str(folder)}
     return next(_servers()).start(order, [stdin.fileno(), stdout.fileno(), stderr.fileno()])
 
 
@@ -208,6 +217,7 @@ def _main(orders: int) -> None:
     order = _serve(socket.socket(fileno=orders))
     os.environ.clear()
     os.environ.update(order["env"])
+    os.chdir(order["folder"])
     sys.argv[1:] = order["arguments"]
     runpy.run_module(order["module"], run_name="__main__", alter_sys=True)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from fractions import Fraction
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, cast
 
@@ -22,10 +23,17 @@ VERSION = 1
 
 def software() -> dict[str, str]:
     """Return name and version of the program, for manifests."""
+    return {"name": "veilstream", "version": _installed_version()}
+
+
+@cache
+def _installed_version() -> str:
+    """Return the version of the running program. Its metadata is parsed once: each release would wait for that."""
     try:
-        return {"name": "veilstream", "version": version("veilstream")}
-    except PackageNotFoundError:  # run from a checkout that is not installed
-        return {"name": "veilstream", "version": "unknown"}
+        return version("veilstream")
+    except PackageNotFoundError:
+        # It runs from a checkout that is not installed.
+        return "unknown"
 
 
 DECIDED = (

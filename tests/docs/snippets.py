@@ -12,7 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+from tempfile import TemporaryFile
 
+from tests import preloaded
 from tests.conftest import ROOT
 from tests.docs.command_lines import PAGES
 
@@ -141,9 +143,30 @@ def _environment() -> dict[str, str]:
     return kept | {"PYTHONPATH": str(ROOT), "COLUMNS": "200", "PYTHONIOENCODING": "utf-8", "MPLBACKEND": "agg"}
 
 
+WORDS = re.compile(r"veilstream( +[\w./:=,@+-]+)+")
+"""A line that is the program and its words alone: no shell has to read it."""
+
+
 def _run(line: str, folder: Path, where: str) -> str:
     for pattern, replacement in (*SHORTER, *PLACES):
         line = re.sub(pattern, replacement, line)
+    code, stdout, stderr = _run_forked(line, folder) if WORDS.fullmatch(line) else _run_in_shell(line, folder)
+    assert code == 0, f"{where}: {line}\nexit {code}\n{stderr[-2000:]}"
+    return stdout + stderr
+
+
+def _run_forked(line: str, folder: Path) -> tuple[int, str, str]:
+    """Run a command of the program in a process that has imported it: imports are most of the time of a command."""
+    with Path(os.devnull).open("rb") as nothing, TemporaryFile() as stdout, TemporaryFile() as stderr:
+        words = shlex.split(line)[1:]
+        process = preloaded.start("veilstream", words, _environment(), nothing, stdout, stderr, folder)
+        code = process.wait()
+        stdout.seek(0)
+        stderr.seek(0)
+        return code, stdout.read().decode(), stderr.read().decode()
+
+
+def _run_in_shell(line: str, folder: Path) -> tuple[int, str, str]:
     program = f'veilstream() {{ {shlex.quote(sys.executable)} -m veilstream "$@"; }}'
     done = subprocess.run(
         ["bash", "-c", f"{program}\n{line}"],
@@ -153,8 +176,7 @@ def _run(line: str, folder: Path, where: str) -> str:
         encoding="utf-8",
         check=False,
     )
-    assert done.returncode == 0, f"{where}: {line}\nexit {done.returncode}\n{done.stderr[-2000:]}"
-    return done.stdout + done.stderr
+    return done.returncode, done.stdout, done.stderr
 
 
 def _run_python(text: str, folder: Path, where: str) -> str:

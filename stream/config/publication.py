@@ -379,15 +379,30 @@ def refuse_impossible_audience(name: str, members: Sequence[Publication]) -> Non
         another.
     """
     linked = [publication for publication in members if publication.build_mechanism.perspective is not None]
+    remembering = [publication for publication in linked if publication.build_mechanism.remembers]
+    if len(linked) > 1:
+        _refuse_roles(name, linked)
+        _refuse_other_columns(name, linked)
+    if remembering:
+        _refuse_other_memory(name, linked, remembering[0])
+        _refuse_uncounted(name, members, remembering[0])
+    if len(linked) > 1:
+        _refuse_bound_of_series(name, linked)
+
+
+def _refuse_roles(name: str, linked: Sequence[Publication]) -> None:
     by_role = [publication for publication in linked if publication.resources == "roles"]
-    if by_role and len(linked) > 1:
+    if by_role:
         other = next(publication for publication in linked if publication is not by_role[0])
         raise InputError(
             f"publications {by_role[0].name!r} and {other.name!r} go to one audience ({name}): which roles represent "
             "enough resources is decided for one series; give one of them another audience"
         )
+
+
+def _refuse_other_columns(name: str, linked: Sequence[Publication]) -> None:
+    first = linked[0]
     for publication in linked[1:]:
-        first = linked[0]
         if publication.build_mechanism.perspective != first.build_mechanism.perspective:
             carried = [", ".join(each.build_mechanism.perspective or ()) for each in (first, publication)]
             raise InputError(
@@ -395,9 +410,11 @@ def refuse_impossible_audience(name: str, members: Sequence[Publication]) -> Non
                 f"{carried[0]} and {carried[1]}: what they give away together cannot be counted; give one of them "
                 "another audience"
             )
-    remembering = [publication for publication in linked if publication.build_mechanism.remembers]
-    for publication in linked if remembering else ():
-        first = remembering[0]
+
+
+def _refuse_other_memory(name: str, linked: Sequence[Publication], first: Publication) -> None:
+    """Refuse publications that cannot continue the memory of `first`, whose promise is about the whole audience."""
+    for publication in linked:
         if publication is first:
             continue
         shared = (
@@ -416,19 +433,21 @@ def refuse_impossible_audience(name: str, members: Sequence[Publication]) -> Non
                 f"publications {first.name!r} and {publication.name!r} share their cohorts, since they go to one "
                 f"audience ({name}), and differ in {differing}; make these equal, or give one of them another audience"
             )
-    amun = [
-        publication
-        for publication in members
-        if publication.build_mechanism.perspective is None and not publication.spends
-    ]
-    if remembering and amun:
-        raise InputError(
-            f"publications {remembering[0].name!r} and {amun[0].name!r} go to one audience ({name}): what "
-            f"{amun[0].build_mechanism.kind} reveals in addition to {remembering[0].build_mechanism.kind} cannot be "
-            "counted; "
-            "give one of them another audience"
-        )
-    for publication in linked if len(linked) > 1 else ():
+
+
+def _refuse_uncounted(name: str, members: Sequence[Publication], first: Publication) -> None:
+    """Refuse publications whose records no audit compares, and which no budget bounds: those of `amun`."""
+    for publication in members:
+        if publication.build_mechanism.perspective is None and not publication.spends:
+            raise InputError(
+                f"publications {first.name!r} and {publication.name!r} go to one audience ({name}): what "
+                f"{publication.build_mechanism.kind} reveals in addition to {first.build_mechanism.kind} cannot be "
+                "counted; give one of them another audience"
+            )
+
+
+def _refuse_bound_of_series(name: str, linked: Sequence[Publication]) -> None:
+    for publication in linked:
         if publication.gate.min_series is not None:
             raise InputError(
                 f"publication {publication.name!r}: gate.min_series is counted over releases with the same windows, "

@@ -102,7 +102,9 @@ class ColumnFormat:
         """The value of `--time-format` for this reading; empty if there is none."""
         if self.unit or self.excel:
             return self.unit or self.excel or ""
-        return self.formats[0] if len(set(self.formats)) == 1 else ""
+        if len(set(self.formats)) == 1:
+            return self.formats[0]
+        return ""
 
 
 class UnknownTimesError(ValueError):

@@ -152,7 +152,9 @@ def _read(path: Path, reading: Reading) -> EventLog:
     kind = kind_of_log(path)
     if kind == ".xes":
         logs = [_read_xes(file, reading) for file in parts(path, SUFFIXES)]
-        return logs[0] if len(logs) == 1 else one_after_another(logs, path)
+        if len(logs) == 1:
+            return logs[0]
+        return one_after_another(logs, path)
     if kind == ".ocel":
         from connectors import ocel
 

@@ -276,7 +276,9 @@ class Collector:
             for event in np.flatnonzero(counts < 1).tolist():
                 self.unread_events.setdefault(event, bad_rows.NO_TIME)
         times = np.frombuffer(self.time, dtype=np.int64)
-        return times if self.bad is None else cast(Ints, self._at_events(times, events))
+        if self.bad is None:
+            return times
+        return cast(Ints, self._at_events(times, events))
 
     def _at_events(self, values: Any, events: int) -> Any:
         """Return values, given in the order of the times, by event. An event may have no time, or two."""

@@ -68,7 +68,9 @@ def _report_compiling() -> None:
 def _alike(numba_type: Any) -> Any:
     """Return int64 for all types that would compile to the same code: a constant or a narrower integer."""
     plain = _TYPES.unliteral(numba_type)
-    return _TYPES.int64 if isinstance(plain, _TYPES.Integer) and plain.signed else plain
+    if isinstance(plain, _TYPES.Integer) and plain.signed:
+        return _TYPES.int64
+    return plain
 
 
 def _compiled_once(dispatcher: Any) -> Any:

@@ -41,7 +41,9 @@ class ReachedFileSystem:
 
     def _location(self, arguments: tuple[Any, ...]) -> str:
         path = next((str(argument) for argument in arguments if isinstance(argument, str)), "")
-        return str(self._fs.unstrip_protocol(path)) if path else str(self._fs.protocol)
+        if path:
+            return str(self._fs.unstrip_protocol(path))
+        return str(self._fs.protocol)
 
 
 def reached_at(url: str) -> tuple[Any, str]:

@@ -318,4 +318,6 @@ def fewest_holders(
             if over > 0:
                 spare = bounds.C.denominator - bounds.C.numerator
                 removed.update(holders[: -(-over // spare)].tolist())
-    return frozenset(removed) if len(matching) - len(removed) >= bounds.K else None
+    if len(matching) - len(removed) >= bounds.K:
+        return frozenset(removed)
+    return None

@@ -189,7 +189,9 @@ class _Voters:
     def alike(self, row: int) -> npt.NDArray[np.bool_]:
         """Return which of `rows` have the known attributes of a row of `Material.traces`, all if none has, bool[R]."""
         alike = self._material.same_attributes(row, self.rows)
-        return alike if alike.any() else np.ones(len(self.rows), dtype=np.bool_)
+        if alike.any():
+            return alike
+        return np.ones(len(self.rows), dtype=np.bool_)
 
     def cases(self, chosen: npt.NDArray[np.bool_]) -> Ints:
         """Return the cases of chosen rows (bool[R], one of each of `rows`), ascending."""

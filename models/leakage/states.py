@@ -30,7 +30,9 @@ EMPTY = None
 
 def plain(activity: str) -> str:
     """Return the activity as states know it: never START or END, which a hostile log could name its activities."""
-    return ESCAPE + activity if activity[:1] in (START, END, ESCAPE) else activity
+    if activity[:1] in (START, END, ESCAPE):
+        return ESCAPE + activity
+    return activity
 
 
 State = int

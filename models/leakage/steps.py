@@ -60,7 +60,9 @@ BLOCK = 1 << 20
 def float_above(value: Fraction) -> float:
     """Return the least float that is not below `value`."""
     nearest = float(value)
-    return nearest if Fraction(nearest) >= value else math.nextafter(nearest, math.inf)
+    if Fraction(nearest) >= value:
+        return nearest
+    return math.nextafter(nearest, math.inf)
 
 
 @dataclass(frozen=True, slots=True)

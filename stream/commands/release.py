@@ -63,4 +63,6 @@ def _give_and_wait(config: Path, publication: str | None, wait: str, *, json: bo
             number = f", release {decision.number}" if decision.number else ""
             reasons = f": {'; '.join(decision.reasons)}" if decision.reasons else ""
             console.print(f"{name}: {decision.outcome}{number}{reasons}")
-    return 0 if all(decision.outcome == "published" for decision in decided.values()) else NOTHING_RELEASED
+    if all(decision.outcome == "published" for decision in decided.values()):
+        return 0
+    return NOTHING_RELEASED

@@ -208,7 +208,9 @@ class Publication(ConfigTable):
     @property
     def accumulation(self) -> Shape | None:
         """The shape in which releases add up to a second log, if they do."""
-        return None if self.accumulate == "none" else Shape.of(self.accumulate, self.horizon)
+        if self.accumulate == "none":
+            return None
+        return Shape.of(self.accumulate, self.horizon)
 
     @property
     def counted_from_start(self) -> bool:

@@ -82,7 +82,9 @@ def _named(fault: str, publications: Any) -> str:
         return fault
     table = publications[int(match[1])]
     name = table.get("name") if isinstance(table, Mapping) else None
-    return f"publication {name!r}: {fault.removeprefix(match[0])}" if name else fault
+    if name:
+        return f"publication {name!r}: {fault.removeprefix(match[0])}"
+    return fault
 
 
 def _environment() -> dict[str, Any]:

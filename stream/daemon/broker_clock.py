@@ -30,4 +30,6 @@ class BrokerClock:
 
     def now(self) -> int:
         """Return the time, in ns since 1970-01-01 UTC."""
-        return self.wall() if self._ahead is None else self.monotonic() + self._ahead
+        if self._ahead is None:
+            return self.wall()
+        return self.monotonic() + self._ahead

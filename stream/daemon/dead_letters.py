@@ -233,7 +233,9 @@ class _SourceReader:
             return None
         record = next(reader.records(place.offset, end), None)
         # Compaction removes records from the middle of a topic: the next one comes in its place.
-        return record if record is not None and record.offset == place.offset else None
+        if record is not None and record.offset == place.offset:
+            return record
+        return None
 
     def _partition(self, place: SourcePlace) -> tuple[PartitionReader, int, int]:
         """Return the reader of a partition, its first offset and the one behind its last record."""

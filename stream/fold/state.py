@@ -379,7 +379,9 @@ class Partition:
         """Kind of the gap."""
         if self.lost is None:
             return "missing"
-        return "recreated" if self.held[0][1].log != self.log else "truncated"
+        if self.held[0][1].log != self.log:
+            return "recreated"
+        return "truncated"
 
     def reach_time(self, time: int) -> None:
         """Note the time of an event."""

@@ -54,7 +54,9 @@ class Item:
             return "refuse"
         if self.note:
             return "keep"
-        return "rewrite" if self.version != self.newest or self.protection != self.wanted else "keep"
+        if self.version != self.newest or self.protection != self.wanted:
+            return "rewrite"
+        return "keep"
 
     def json(self) -> Mapping[str, Any]:
         """Return the item as it is printed by `--json`."""

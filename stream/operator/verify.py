@@ -587,11 +587,15 @@ class _Tree:
         return checksum.hexdigest(), size
 
     def _reaching(self, path: str) -> AbstractContextManager[None]:
-        return nullcontext() if self.local else reaching(f"{self._base}/{path}")
+        if self.local:
+            return nullcontext()
+        return reaching(f"{self._base}/{path}")
 
     def _open(self, path: str) -> Any:
         full_path = f"{self._base}/{path}"
-        return open(full_path, "rb") if self.local else self._fs.open(full_path, "rb")
+        if self.local:
+            return open(full_path, "rb")
+        return self._fs.open(full_path, "rb")
 
 
 def _blocks(stream: Any) -> Iterator[bytes]:

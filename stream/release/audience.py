@@ -87,7 +87,9 @@ class Earlier(Sequence[ReleaseRecord]):
         if isinstance(place, slice):
             return [self[index] for index in range(*place.indices(len(self)))]
         key = self._keys[place]
-        return self._held[key] if key in self._held else self._read(key)
+        if key in self._held:
+            return self._held[key]
+        return self._read(key)
 
     def __setitem__(self, place: int, record: ReleaseRecord) -> None:
         """Replace a record that was written again.

@@ -67,7 +67,9 @@ def with_stronger(first: Profile, releases: Sequence[EventLog], original: EventL
     carried = [set(log.case_attributes) for log in releases]
     shown = sorted(set(original.case_attributes).intersection(*carried))
     stronger = first.stronger(shown, dates=shows_dates(releases[-1], original))
-    return [first] if replace(stronger, name=first.name) == first else [first, stronger]
+    if replace(stronger, name=first.name) == first:
+        return [first]
+    return [first, stronger]
 
 
 def known_noise(manifest: Mapping[str, Any] | None) -> CountNoise | None:

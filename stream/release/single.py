@@ -91,7 +91,9 @@ def _typed(kind: str, key: str, value: Any) -> Any:
 
 def _flag(name: str) -> str:
     """Return the flag of a parameter of a mechanism: some have an option of their own."""
-    return f"--{name.replace('_', '-')}" if name in OWN_OPTIONS else f"--set {name}=..."
+    if name in OWN_OPTIONS:
+        return f"--{name.replace('_', '-')}"
+    return f"--set {name}=..."
 
 
 def exposure_of(log: EventLog, sensitive: Sequence[str], released: Sequence[str], mechanism_: Mechanism) -> Exposure:

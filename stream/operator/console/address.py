@@ -28,14 +28,18 @@ class Address:
         The port may be any: an ssh tunnel chooses its own.
         """
         if self.proxy is not None:
-            return self.proxy if host.lower() == urlsplit(self.proxy).netloc else None
+            if host.lower() == urlsplit(self.proxy).netloc:
+                return self.proxy
+            return None
         name = _name(host)
         return f"http://{host}" if name == "localhost" or (name is not None and _is_loopback(name)) else None
 
     def url(self, port: int) -> str:
         """Return the address to open in a browser."""
         host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{self.proxy}/" if self.proxy is not None else f"http://{host}:{port}/"
+        if self.proxy is not None:
+            return f"{self.proxy}/"
+        return f"http://{host}:{port}/"
 
 
 def address(host: str, proxy: str | None) -> Address:

@@ -123,7 +123,9 @@ class Guard:
     def _origin(self, request: web.Request) -> str | None:
         """Return the origin of the console in the browser; None if the name is not ours."""
         hosts = request.headers.getall("Host", [])
-        return self.address.origin_of(hosts[0]) if len(hosts) == 1 else None
+        if len(hosts) == 1:
+            return self.address.origin_of(hosts[0])
+        return None
 
     @web.middleware
     async def signed_in(self, request: web.Request, handler: Handler) -> web.StreamResponse:

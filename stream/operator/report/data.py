@@ -333,7 +333,9 @@ def _place_of_minimum(row: AnonymityRow, measure: Measure, value: int) -> tuple[
 def _earlier_release(pair: Any) -> str:
     """Return the number of the earlier release, with the name of its publication if it is another one."""
     other = pair.get("publication")
-    return f"{pair['earlier']} of {other}" if other else str(pair["earlier"])
+    if other:
+        return f"{pair['earlier']} of {other}"
+    return str(pair["earlier"])
 
 
 def budget_answer(attempts: Sequence[AttemptRow], stated: Budget, releases_left: int | None) -> BudgetAnswer | None:

@@ -141,7 +141,9 @@ class CorrespondenceAudit(Audit):
 
     def chosen(self, earlier: Sequence[ReleaseRecord]) -> Sequence[ReleaseRecord]:
         """Return the earlier releases that `against` names."""
-        return earlier if self.looks_back is None else earlier[-self.looks_back :]
+        if self.looks_back is None:
+            return earlier
+        return earlier[-self.looks_back :]
 
     def _known_columns(self, carries: Sequence[str]) -> tuple[str, ...]:
         foreign = [name for name in self.bk_on or () if name not in carries]

@@ -103,7 +103,9 @@ def _shared(log: EventLog, K: int, *, prefixes: bool = False) -> list[str]:
             cases_of_trace[trace[:length]] += cases
     least = min(cases_of_trace.values(), default=K)
     unit = "prefix" if prefixes else "trace"
-    return [f"a {unit} is shared by {least} cases (K = {K})"] if least < K else []
+    if least < K:
+        return [f"a {unit} is shared by {least} cases (K = {K})"]
+    return []
 
 
 def _shortening(K: int) -> Mapping[str, Any]:

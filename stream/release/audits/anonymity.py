@@ -101,6 +101,8 @@ class CorrespondenceAudit(Audit):
         chosen = self.chosen(context.earlier)
         for earlier in chosen:
             _refuse_other_items(earlier, candidate)
+        # The attacks suppose that a release continues the earlier one. Other publications have other windows: of their
+        # releases only the real partners of cases are counted.
         earlier_of_publication = [record for record in chosen if record.publication == candidate.publication]
         earlier_of_others = [record for record in chosen if record.publication != candidate.publication]
         other_results = [self._other(record, candidate, known_columns) for record in earlier_of_others]
@@ -118,6 +120,7 @@ class CorrespondenceAudit(Audit):
             body["linker"] = "identity"
             body["cohorts"] = [cohort["n_actual"] for cohort in build.operator.get("cohorts", ())]
         body["ka"] = self._ka(compared)
+        # Counts of the real partners hold for every pair, exact attacks only for pairs that fit the model.
         if status == "ok":
             body["results"] = self._all_exact(context, earlier_of_publication, compared)
         body["true_linker"] = [*map(_true, earlier_of_publication, real), *other_results]
@@ -156,6 +159,7 @@ class CorrespondenceAudit(Audit):
         n_cases = compared.later.n_cases
         if not n_cases:
             return None
+        # The release is compared with itself: the cases that match knowledge of it are those that it shows.
         pair, table = compared.alone()
         answer = true_linker_of_pair(pair, table, np.arange(n_cases), self.bk_length, self.n, self.minimum)
         sizes = [result.values["ka1"] for result in answer.results]

@@ -557,7 +557,7 @@ def assess(
         parameters = {"kind": mechanism} if isinstance(mechanism, str) else dict(mechanism)
         made_by = mechanism_of(str(parameters.pop("kind", "")), parameters)
         made, assessments = assess_mechanism_of(
-            made_by, source, attackers, declared=declared, divisions=divisions, say=lambda _: None
+            made_by, source, attackers, declared=declared, divisions=divisions, on_step=lambda _: None
         )
         attacked_releases.append(made)
     elif not releases:
@@ -571,7 +571,7 @@ def assess(
         if control is not None:
             outside = given_log(control, columns, timezone, time_format, "the control").log
         attackers = replace(attackers, profiles=profiles_of(declared, attacked_releases, source))
-        assessments = assess_releases(attacked_releases, source, outside, attackers, say=lambda _: None)
+        assessments = assess_releases(attacked_releases, source, outside, attackers, on_step=lambda _: None)
         pairs = linked_pairs(attacked_releases, attackers)
     rows = []
     for attacked, assessment in assessments.items():

@@ -229,7 +229,7 @@ def assess(
     attackers: Attackers,
     *,
     chosen: tuple[Ints, Ints] | None = None,
-    say: Callable[[str], None] = lambda _: None,
+    on_step: Callable[[str], None] = lambda _: None,
 ) -> Assessment:
     """Run all attacks of some attackers on a release.
 
@@ -247,7 +247,7 @@ def assess(
         with places of events would match no case, whatever is released.
     chosen
         Attacked cases of the original and of the control, as indices; None: drawn at random.
-    say
+    on_step
         Called with the name of each attack before it runs.
 
     Raises
@@ -271,7 +271,7 @@ def assess(
     for declared in attackers.profiles:
         profile = declared.without_times() if ordinal(released) else declared
         material = Material.of(original, control, released, profile)
-        results.append(ProfileResult(profile, tuple(_attacks(material, attackers, chosen, say))))
+        results.append(ProfileResult(profile, tuple(_attacks(material, attackers, chosen, on_step))))
     drift = None if control is None else _drift(original, control, attackers.seed)
     return Assessment(original.n_cases, n_control, released.n_cases, tuple(results), drift, attackers.seed)
 
@@ -295,7 +295,7 @@ class HalvedLog:
 
 
 def assess_twice(
-    divisions: Sequence[HalvedLog], attackers: Attackers, *, say: Callable[[str], None] = lambda _: None
+    divisions: Sequence[HalvedLog], attackers: Attackers, *, on_step: Callable[[str], None] = lambda _: None
 ) -> Assessment:
     """Assess a mechanism: each half of a log was released on its own, and is the control of the other half's release.
 
@@ -307,7 +307,7 @@ def assess_twice(
     ----------
     divisions
         Random divisions of one log, at least one.
-    attackers, say
+    attackers, on_step
         As for `assess`.
 
     Raises
@@ -321,8 +321,8 @@ def assess_twice(
         rng = np.random.default_rng([attackers.seed, len(ATTACKS), number])
         targets = drawn(half.n_cases, attackers.n_targets, rng)
         other_targets = drawn(other.n_cases, attackers.n_targets, rng)
-        first = assess(half, release, other, attackers, chosen=(targets, other_targets), say=say)
-        second = assess(other, other_release, half, attackers, chosen=(other_targets, targets), say=say)
+        first = assess(half, release, other, attackers, chosen=(targets, other_targets), on_step=on_step)
+        second = assess(other, other_release, half, attackers, chosen=(other_targets, targets), on_step=on_step)
         runs.append((first, second))
     first, second = runs[0]
     results = []
@@ -389,11 +389,11 @@ Outcome = tuple[str, AttackRisk | None, str, Mapping[str, Any] | None]
 
 
 def _attacks(
-    material: Material, attackers: Attackers, chosen: tuple[Ints, Ints], say: Callable[[str], None]
+    material: Material, attackers: Attackers, chosen: tuple[Ints, Ints], on_step: Callable[[str], None]
 ) -> Iterator[Measure]:
     runs = (_singling_out, _linkability, _inference, _membership, _reconstruction)
     for number, (attack, measured) in enumerate(zip(ATTACKS, runs, strict=True)):
-        say(f"{material.profile.name}: {attack}")
+        on_step(f"{material.profile.name}: {attack}")
         # Each attack has draws of its own, so that one more attack changes no other.
         rng = np.random.default_rng([attackers.seed, number])
         for how, risk, reason, details in measured(material, attackers, chosen, rng):

@@ -130,7 +130,7 @@ def command(
     with progress() as bar:
         task = bar.add_task("reading", total=None)
 
-        def say(attack: str) -> None:
+        def on_step(attack: str) -> None:
             bar.update(task, advance=1, description=attack)
 
         if self_made.mechanism is not None:
@@ -143,7 +143,7 @@ def command(
             mechanism = mechanism_of(self_made.mechanism, options.assignments(self_made.option or []))
             source = read_log(original, reading=reading)
             release, assessments = assessment.assess_mechanism_of(
-                mechanism, source, attackers, declared=declared, divisions=self_made.divisions, say=say
+                mechanism, source, attackers, declared=declared, divisions=self_made.divisions, on_step=on_step
             )
             read = [release]
         else:
@@ -157,7 +157,7 @@ def command(
             attackers = replace(attackers, profiles=assessment.profiles_of(declared, read, source))
             sets = 1 if len(read) == 1 else 2
             bar.update(task, total=len(ATTACKS) * len(attackers.profiles) * sets)
-            assessments = assessment.assess_releases(read, source, outside, attackers, say=say)
+            assessments = assessment.assess_releases(read, source, outside, attackers, on_step=on_step)
             pairs = assessment.linked_pairs(read, attackers)
         bar.update(task, completed=bar.tasks[task].total)
     page = assessment.page(read, assessments, pairs)

@@ -167,7 +167,7 @@ def assess_releases(
     control: EventLog | None,
     attackers: Attackers,
     *,
-    say: Callable[[str], None],
+    on_step: Callable[[str], None],
 ) -> dict[str, Assessment]:
     """Attack the newest release, and all releases together if there are several.
 
@@ -181,7 +181,7 @@ def assess_releases(
         Cases of the same kind that no release used; None for a guess as the control.
     attackers
         Profiles of the attackers, sensitive attributes, targets and seed.
-    say
+    on_step
         Called with the name of each attack before it runs.
 
     Returns
@@ -202,7 +202,7 @@ def assess_releases(
             log,
             control,
             attackers_of_log,
-            say=lambda attack, name=name: say(f"{name}: {attack}"),  # type: ignore[misc]
+            on_step=lambda attack, name=name: on_step(f"{name}: {attack}"),  # type: ignore[misc]
         )
     return result
 
@@ -214,7 +214,7 @@ def assess_mechanism_of(
     *,
     declared: Profile | None,
     divisions: int,
-    say: Callable[[str], None],
+    on_step: Callable[[str], None],
 ) -> tuple[AssessedRelease, dict[str, Assessment]]:
     """Release two random halves of a log, several times, and attack each release with the other half as control.
 
@@ -228,7 +228,7 @@ def assess_mechanism_of(
         The attacker; None: the one of the promise.
     divisions
         How often the log is divided.
-    say
+    on_step
         Called with the name of each attack before it runs.
 
     Returns
@@ -246,7 +246,7 @@ def assess_mechanism_of(
         return builds[-1]
 
     assessment = assess_mechanism(
-        mechanism, exposure, finish, attackers, declared=declared, divisions=divisions, say=say
+        mechanism, exposure, finish, attackers, declared=declared, divisions=divisions, on_step=on_step
     )
     manifest = {
         "mechanism": {"kind": mechanism.kind, "parameters": mechanism.model_dump(mode="json")},

@@ -127,7 +127,7 @@ def assess_mechanism(
     *,
     declared: Profile | None = None,
     divisions: int = 1,
-    say: Callable[[str], None] = lambda _: None,
+    on_step: Callable[[str], None] = lambda _: None,
 ) -> Assessment:
     """Release both halves of an exposed log, and attack each release with the other half as control.
 
@@ -145,7 +145,7 @@ def assess_mechanism(
         The attacker; None: the one of the promise, else one who knows three activities in order.
     divisions
         Random divisions of the cases: with more of them the intervals are narrower, and it takes longer.
-    say
+    on_step
         Called with what comes next.
 
     Raises
@@ -161,7 +161,7 @@ def assess_mechanism(
         parts = [_part(exposure, some) for some in cases]
         releases = []
         for part in parts:
-            say("making a release of one half")
+            on_step("making a release of one half")
             releases.append(public_log(finish(mechanism_.build(part), part)))
         logs = (parts[0].log, parts[1].log)
         divided.append(HalvedLog(cases, logs, (releases[0], releases[1])))
@@ -169,7 +169,7 @@ def assess_mechanism(
     first = declared or promised_profile(described) or Profile(name="default")
     profiles = with_stronger(first, divided[0].releases, divided[0].halves[0])
     attackers = replace(attackers, profiles=profiles, noise=noise_of(mechanism_))
-    return assess_twice(divided, attackers, say=say)
+    return assess_twice(divided, attackers, on_step=on_step)
 
 
 VERSION = 1
@@ -182,7 +182,7 @@ def document(
     finish: Finish,
     *,
     seed: int,
-    say: Callable[[str], None] = lambda _: None,
+    on_step: Callable[[str], None] = lambda _: None,
 ) -> dict[str, Any]:
     """Return the JSON of an assessment before a release; with `reason` if none could be made.
 
@@ -199,13 +199,13 @@ def document(
         Makes the public log of a build.
     seed
         Seed of the division of the cases.
-    say
+    on_step
         Called with the name of each attack before it runs.
     """
     body: dict[str, Any] = {"version": VERSION, "software": software(), "held_out": True}
     try:
         attackers = Attackers((), exposure.sensitive, seed=seed)
-        assessment = assess_mechanism(mechanism_, exposure, finish, attackers, say=say)
+        assessment = assess_mechanism(mechanism_, exposure, finish, attackers, on_step=on_step)
     except (BoundError, InputError) as error:
         return body | {"reason": str(error)}
     except Exception as error:  # a measure must not keep a daemon from releasing, whatever is wrong with it

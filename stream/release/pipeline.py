@@ -529,7 +529,7 @@ class Pipeline:
             return with_attributes(build, self.spec.attributes, part, self.spec.mechanism)
 
         return held_out.document(
-            self.spec.mechanism, named, finish, seed=built.charged.inputs.number, say=self.on_assess
+            self.spec.mechanism, named, finish, seed=built.charged.inputs.number, on_step=self.on_assess
         )
 
     # seal

@@ -193,6 +193,7 @@ class CompiledMappings:
         if not matching:
             raise LeftOut("no_mapping")
         events = [event for rule in matching for event in rule.events(record)]
+        # Mappings of columns make no event of a change that leaves these columns as they were.
         if not events:
             raise LeftOut("unchanged")
         return events
@@ -332,6 +333,7 @@ def _digest(mapping: EventMapping) -> str:
 
 
 def _is_one(value: Any, choices: Scalar | tuple[Scalar, ...]) -> bool:
+    # In Python True equals 1; in a record they are different values.
     return any(value == choice and isinstance(value, bool) == isinstance(choice, bool) for choice in _listed(choices))
 
 

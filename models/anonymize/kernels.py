@@ -23,7 +23,11 @@ Ints = Any
 def first_occurrences(starts: Ints, codes: Codes, n_items: int) -> tuple[Ints, Codes, Ints]:
     """List the items that still occur after each position, with their first occurrence.
 
-    Positions are shifted by the row number, so that each row has an end position of its own.
+    Positions are shifted by the row number, so that each row has an end position of its own. For the first row a b a:
+
+        position   0       1       2    3 (its end)
+        items      a  b    b  a    a
+        ends       1  2    2  3    3
 
     Returns
     -------
@@ -34,6 +38,7 @@ def first_occurrences(starts: Ints, codes: Codes, n_items: int) -> tuple[Ints, C
     ends
         int64, the position after the first occurrence of each.
     """
+    # A position has as many entries as distinct items from it to the end of the row: counted from the end.
     rows = len(starts) - 1
     total = 0
     seen = np.full(n_items, -1, dtype=np.int64)
@@ -58,6 +63,7 @@ def _fill_occurrences(starts: Ints, codes: Codes, n_items: int, offsets: Ints, i
     stamp = 0
     for row in range(len(starts) - 1):
         for p in range(starts[row], starts[row + 1] + 1):
+            # A new stamp for each position: an item is listed once, at its first occurrence from there on.
             stamp += 1
             offsets[p + row] = filled
             for q in range(p, starts[row + 1]):
@@ -205,6 +211,7 @@ def extend(
     paths, occurrences, starts, weight = parents.paths, cases.occurrences, cases.starts, cases.weight
     depth = paths.shape[1]
     n_rows = len(weight)
+    # Level d of the stacks: the rows that contain the first d items of a parent, and where the earliest match ends.
     stack_rows = np.empty((depth + 1, n_rows), dtype=np.int32)
     stack_ends = np.empty((depth + 1, n_rows), dtype=np.int64)
     sizes = np.zeros(depth + 1, dtype=np.int64)
@@ -219,11 +226,15 @@ def extend(
     at = first
     shared_depth = 0
     for parent in range(first, len(paths)):
+        # The output may be full after this parent: the caller takes what there is, and continues here.
         if written + n_items > len(out.parent):
             return parent, written
         _candidates(parent, parents.deletions, parents.child_start, parents.child_item, hits)
+        # A candidate is counted only if every part of it with one item less survives: all `depth` deletions of the
+        # parent then have its last item as a child.
         if hits.max() < depth:
             continue
+        # Parents are in lexicographic order, so the levels of their common prefix are still on the stacks.
         shared_depth = _shared(paths, parent, at, shared_depth)
         at = parent
         for d in range(shared_depth, depth):
@@ -276,6 +287,7 @@ def alone(starts: Ints, codes: Codes, weight: Ints, value: Codes, n_values: int,
     for row in range(len(starts) - 1):
         for p in range(starts[row], starts[row + 1]):
             item = codes[p]
+            # A case counts once for each of its items.
             if seen[item] != row:
                 seen[item] = row
                 support[item] += weight[row]
@@ -337,6 +349,7 @@ def most_often(starts: Ints, codes: Codes, most: Ints) -> None:
         for p in range(starts[row], starts[row + 1]):
             count[codes[p]] += 1
             most[codes[p]] = max(most[codes[p]], count[codes[p]])
+        # Only the items of the row are reset: the table has those of the whole alphabet.
         for p in range(starts[row], starts[row + 1]):
             count[codes[p]] = 0
 

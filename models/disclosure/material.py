@@ -140,7 +140,9 @@ class Material:
         InputError
             No case in the original or the release, no activity in common, or an attribute that a log lacks.
         """
-        other = control if control is not None else original.select_cases(np.zeros(original.n_cases, dtype=np.bool_))
+        other = control
+        if other is None:  # a log without cases in its place: all that follows then has three logs
+            other = original.select_cases(np.zeros(original.n_cases, dtype=np.bool_))
         logs = (original, other, released)
         for log, name in ((original, "the original"), (released, "the release")):
             if not log.n_events:

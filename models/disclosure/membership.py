@@ -125,6 +125,7 @@ def membership(
     shown = TraceModel(material.traces, weight)
     members, outside = [], np.zeros(len(controls))
     for fold in range(FOLDS):
+        # The model of people outside is fitted to the other folds, and scores the cases of this one.
         reference = np.bincount(control[fold_of_case != fold], minlength=len(weight))
         expected = TraceModel(material.traces, reference)
         is_scored = fold_of_case[controls] == fold
@@ -181,6 +182,7 @@ def _likelihood_ratios(material: Material, targets: Ints, controls: Ints, noise:
         absent = np.maximum(noise.log_probability(shown[variants], count_of_others), -MOST_RATIO)
         return np.asarray(present - absent)
 
+    # A target is one of the cases of its variant in the original; a case outside is none of them.
     return score(of_targets, true[of_targets] - 1), score(of_others, true[of_others])
 
 

@@ -27,7 +27,7 @@ Array = Any
 
 @kernel
 def lcs_table(first: Array, second: Array, table: Array) -> int:
-    """Length of a longest common subsequence; `table[i, j]` for the suffixes from i and j."""
+    """Return the length of a longest common subsequence; `table[i, j]` for the suffixes from i and j."""
     for i in range(len(first) - 1, -1, -1):
         table[i, len(second)] = 0
         for j in range(len(second) - 1, -1, -1):
@@ -239,7 +239,7 @@ def _roots(parent: Ints) -> Ints:
 
 
 def _mapped(traces: list[tuple[int, ...]], owner: Ints, shared: list[tuple[int, ...]]) -> Kept:
-    """bool[E]: the events of each case that spell its released trace (leftmost match)."""
+    """Return the events of each case that spell its released trace (leftmost match), bool[E]."""
     if not len(owner):
         return np.zeros(0, dtype=np.bool_)
     masks = [leftmost(trace, target) for trace, target in zip(traces, shared, strict=True)]
@@ -247,7 +247,7 @@ def _mapped(traces: list[tuple[int, ...]], owner: Ints, shared: list[tuple[int, 
 
 
 def leftmost(trace: tuple[int, ...], target: tuple[int, ...]) -> Kept:
-    """bool[len(trace)]: the leftmost match of as much of `target` as is a subsequence of `trace`."""
+    """Return the leftmost match of as much of `target` as is a subsequence of `trace`, bool[len(trace)]."""
     mask = np.zeros(len(trace), dtype=np.bool_)
     need = 0
     for place, item in enumerate(trace):
@@ -258,7 +258,7 @@ def leftmost(trace: tuple[int, ...], target: tuple[int, ...]) -> Kept:
 
 
 def pretsa(log: EventLog, K: int, *, knowledge: Knowledge = CONTROL_FLOW, cases: Ints | None = None) -> Anonymized:
-    """PRETSA_case: Baseline-2 against an adversary who knows a prefix of the trace, by removal only.
+    """Apply PRETSA_case: Baseline-2 against an adversary who knows a prefix of the trace, by removal only.
 
     Promise: every prefix of a released trace is shared by at least K released cases. Each trace becomes the longest
     of its subtraces that is a path in the tree of prefixes shared by K cases; as moved cases no longer count at

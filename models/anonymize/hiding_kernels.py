@@ -15,7 +15,7 @@ Array = Any
 def exposing(
     starts: Array, codes: Array, kept: Array, group: Array, outside: Array, least: Array, length: Array, n_items: int
 ) -> tuple[Array, Array, Array]:
-    """Sequences that 1..least - 1 cases outside some release match, while their prefixes have enough.
+    """Find sequences that 1..least - 1 cases outside some release match, while their prefixes have enough.
 
     `kept`: bool[E]; `group`: int64[C]; `outside`: bool[G, T], whether a group is outside target t; `least`, `length`:
     int64[T]. Returns (sizes[V], sequences[V, longest], bool[V, G]: the groups that must lose it; see `_peeled`).

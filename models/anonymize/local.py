@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 def default_priority(view: TraceView, suppressed: Iterable[int]) -> Ints:
-    """Rank of each item, 0 first: the items that global suppression keeps, then the others, frequent ones first."""
+    """Return the rank of each item, 0 first: items that global suppression keeps, then others, frequent ones first."""
     gone = set(suppressed)
     total = [int(loss.sum()) for loss in losses(view)]
     order = sorted(range(len(total)), key=lambda item: (item in gone, -total[item], item))

@@ -25,7 +25,7 @@ def contains(codes: Array, kept: Array, first: int, last: int, ban: Array) -> bo
 
 @kernel
 def touched(starts: Array, codes: Array, kept: Array, ban_starts: Array, ban_codes: Array) -> Array:
-    """bool[R]: rows whose kept trace contains some ban."""
+    """Return the rows whose kept trace contains some ban, bool[R]."""
     rows = len(starts) - 1
     result = np.zeros(rows, dtype=np.bool_)
     masks = _masks(ban_starts, ban_codes)
@@ -55,7 +55,7 @@ def _masks(ban_starts: Array, ban_codes: Array) -> Array:
 
 @kernel
 def containing(starts: Array, codes: Array, ban_starts: Array, ban_codes: Array) -> tuple[Array, Array]:
-    """Rows whose whole trace contains each ban: (end of each ban's part, row numbers).
+    """Return the rows whose whole trace contains each ban: (end of each ban's part, row numbers).
 
     Only the rows with the rarest item of a ban are compared: with many activities these are few.
     """
@@ -271,7 +271,7 @@ def _completing(trace: Array, item: int, ban: Array, priority: Array) -> tuple[i
 
 @kernel
 def possible_cases(weight: Array, offsets: Array, gaps: Array, wanted_starts: Array, wanted_codes: Array) -> Array:
-    """Per wanted candidate: released cases whose source trace may have contained it, int64[wanted].
+    """Count the released cases whose source trace may have contained each candidate, int64[wanted].
 
     `offsets` and `gaps` are those of `next_gaps`. The earliest gap after each item is enough: from an earlier gap
     everything a later one reaches is reached too.

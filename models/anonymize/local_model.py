@@ -159,7 +159,7 @@ class Reach:
 
 
 def flat(candidates: Sequence[tuple[int, ...]]) -> tuple[Ints, Codes]:
-    """Candidates one after the other: starts and codes."""
+    """Return candidates one after the other: starts and codes."""
     starts = starts_of(np.asarray([len(candidate) for candidate in candidates], dtype=np.int64))
     return starts, np.asarray([code for candidate in candidates for code in candidate], dtype=np.int32)
 

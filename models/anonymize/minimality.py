@@ -170,7 +170,7 @@ def _released_traces(released: TraceView) -> tuple[Ints, Codes, Ints]:
 
 
 def at_most_once(view: TraceView) -> npt.NDArray[np.bool_]:
-    """bool[items]: items that no case of the source has twice."""
+    """Return the items that no case of the source has twice, bool[items]."""
     n_items = len(view.alphabet)
     key = np.sort(view.row_of_position * max(n_items, 1) + view.codes)
     once = np.ones(n_items, dtype=np.bool_)

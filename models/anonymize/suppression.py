@@ -44,7 +44,7 @@ class Weights:
 
 
 def algorithm_1(candidates: Candidates, frequent: Candidates, items: int) -> list[int]:
-    """Suppressed items in order: highest PG / (UL + 1) first (Def. 18), ties to the smallest item."""
+    """Return suppressed items in order: highest PG / (UL + 1) first (Def. 18), ties to the smallest item."""
     gain, loss = _Alive(candidates, items), _Alive(frequent, items)
     result = []
     while gain.sets_left:
@@ -57,7 +57,7 @@ def algorithm_1(candidates: Candidates, frequent: Candidates, items: int) -> lis
 
 
 def algorithm_2(candidates: Candidates, cases_with: Ints, n_cases: int, weights: Weights = Weights()) -> list[int]:
-    """Suppressed items in order: highest alpha * rPG + beta * nUL first (Def. 19, 20), ties to the smallest item.
+    """Return suppressed items in order: highest alpha * rPG + beta * nUL first (Def. 19, 20), ties to the least item.
 
     `cases_with`: int64[items], cases in which each item occurs. Only items of remaining candidates are scored.
     """
@@ -142,7 +142,7 @@ def prune(chosen: Iterable[int], candidates: Candidates, loss: list[Ints]) -> li
 
 
 def raise_caps(chosen: Iterable[int], candidates: Candidates, loss: list[Ints]) -> Caps:
-    """Caps for multisets: each suppressed item gets back as many occurrences as no candidate forbids."""
+    """Return caps for multisets: each suppressed item gets back as many occurrences as no candidate forbids."""
     caps: Caps = dict.fromkeys(chosen, 0)
     needs = [{item: candidate.count(item) for item in set(candidate)} for candidate in candidates]
     for item in sorted(caps, key=lambda code: (-int(loss[code].sum()), code)):

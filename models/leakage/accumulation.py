@@ -79,11 +79,11 @@ class TemporalLeakage:
         return self.sums[-1]
 
     def fpl(self) -> list[Fraction]:
-        """FPL_i of every release, as of the newest one."""
+        """Return FPL_i of every release, as of the newest one."""
         return [*self.before, *(self.sum_epsilon - start for start in self.sums[self.run : -1])]
 
     def tpl(self) -> list[Fraction]:
-        """TPL_i of every release, as of the newest one; exactly the sum of e if all steps are extreme."""
+        """Return TPL_i of every release, as of the newest one; exactly the sum of e if all steps are extreme."""
         return [b + f - e for b, f, e in zip(self.bpl, self.fpl(), self.epsilon, strict=True)]
 
     def max_tpl(self) -> Fraction:
@@ -157,7 +157,7 @@ class TemporalLeakage:
 def batch(
     epsilon: Sequence[Fraction], backward: Sequence[LeakageStep], forward: Sequence[LeakageStep]
 ) -> tuple[list[Fraction], list[Fraction], list[Fraction]]:
-    """(BPL, FPL, TPL) of a whole series by the recursions as printed; `backward[i]`, `forward[i]`: step i+1 -> i+2."""
+    """Return (BPL, FPL, TPL) of a series by the printed recursions; `backward[i]`, `forward[i]`: step i+1 -> i+2."""
     bpl = [epsilon[0]]
     for e, step in zip(epsilon[1:], backward, strict=True):
         bpl.append(step.above(bpl[-1]) + e)
@@ -184,7 +184,7 @@ def composition(charges: Sequence[tuple[Fraction, Fraction]]) -> dict[str, objec
 def reference(
     epsilon: Sequence[Fraction], chain_length: Sequence[int] | None
 ) -> tuple[list[float], list[float], list[float]]:
-    """(BPL, FPL, TPL) as the program of the paper's authors computes them: the published curves, not the definitions.
+    """Compute (BPL, FPL, TPL) as the program of the paper's authors does: the published curves, not the definitions.
 
     It departs in two ways: FPL runs forward and earlier releases are never raised, so that its "TPL" passes the sum
     of all e; and columns with d_j = 0 are ignored, so that rows which share little seem to leak little.

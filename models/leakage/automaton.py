@@ -43,7 +43,7 @@ class TransitionSystem:
         return int(depth[self.target].max(initial=0))
 
     def leaves(self) -> Ints:
-        """States without a way out."""
+        """Return the states without a way out."""
         return np.flatnonzero(self._marked(self.target) & ~self._marked(self.source, start=False))
 
     def _marked(self, *states: Ints, start: bool = True) -> npt.NDArray[np.bool_]:
@@ -58,7 +58,7 @@ class TransitionSystem:
         return marks
 
     def into(self) -> Ints:
-        """Transitions into each state of `states`, int64; Pr(s) of definition 8 is this divided by `cases`."""
+        """Count transitions into each state of `states`, int64; Pr(s) of definition 8 is this divided by `cases`."""
         total = np.zeros(len(self.space), dtype=np.int64)
         np.add.at(total, self.target, self.count)
         return total[self.states]

@@ -41,7 +41,7 @@ class Allocation:
     last: Fraction
 
     def series(self, T: int) -> list[Fraction]:
-        """Budgets of T releases; in the extreme case alpha / T each."""
+        """Return budgets of T releases; in the extreme case alpha / T each."""
         if T < 1:
             raise InputError(f"T = {T}: a series has at least 1 release")
         if self.constant <= 0 or T == 1:
@@ -100,7 +100,7 @@ def _down(value: Fraction | float, lower: Fraction = Fraction(0)) -> Fraction:
 
 
 def geometric(total: Fraction, ratio: Fraction, i: int) -> Fraction:
-    """Budget of release i (from 1) of an endless series that never spends more than `total`: total (1 - r) r^(i-1)."""
+    """Return total (1 - r) r^(i-1): budget of release i (from 1) of an endless series that spends `total` at most."""
     if not 0 < ratio < 1:
         raise InputError(f"ratio = {ratio} of a geometric series is not between 0 and 1")
     if i < 1:

@@ -137,7 +137,7 @@ def _bounded(matrix: csr_matrix) -> csr_matrix:
 
 
 def steps(system: TransitionSystem, scenario: Scenario, x: int) -> tuple[LeakageStep, LeakageStep]:
-    """(AL_B, AL_F) of one step. A tree needs no matrix (`tree_step`)."""
+    """Return (AL_B, AL_F) of one step. A tree needs no matrix (`tree_step`)."""
     check(scenario, x)
     if system.space.function.tree:
         return tree_step(system, "backward", scenario, x), tree_step(system, "forward", scenario, x)
@@ -154,7 +154,7 @@ def _general(system: TransitionSystem, direction: Direction, scenario: Scenario,
 
 
 def tree_step(system: TransitionSystem, direction: Direction, scenario: Scenario, x: int) -> LeakageStep:
-    """AL of a prefix automaton, from its depth h and its leaves alone. `witness`: two states of disjoint rows.
+    """Return AL of a prefix automaton, from its depth h and its leaves. `witness`: two states of disjoint rows.
 
     Backward is extreme iff h >= x + 1 (a prefix of length x + 1 and one x events shorter have no common ancestor
     within reach); forward iff there are two leaves, or h >= x + 1. Otherwise every row of S1 is the same, AL = 0; and

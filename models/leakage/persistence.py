@@ -20,7 +20,7 @@ VERSION = 1
 
 
 def to_state(leakage: TemporalLeakage) -> dict[str, Any]:
-    """JSON-able state of `leakage`."""
+    """Return the state of `leakage` for JSON."""
     return {
         "v": VERSION,
         "epsilon": [str(e) for e in leakage.epsilon],

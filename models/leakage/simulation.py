@@ -103,7 +103,7 @@ def ended_cases(log: EventLog, end_activities: Sequence[str] = ()) -> npt.NDArra
 
 
 def first_release(log: EventLog, fraction: float, ended: npt.NDArray[np.bool_]) -> Ints:
-    """Positions shown by the first release, int64[C]: the events up to the split (paper_split)."""
+    """Return the positions shown by the first release, int64[C]: the events up to the split (paper_split)."""
     if not 0 <= fraction < 1:
         raise InputError(f"split = {fraction:g} leaves no continuous part; it is a fraction from 0 to below 1")
     if not log.n_events:
@@ -120,7 +120,7 @@ def first_release(log: EventLog, fraction: float, ended: npt.NDArray[np.bool_]) 
 def lockstep(
     first: Ints, full: Ints, scenario: Scenario, x: int, releases: int, rng: np.random.Generator
 ) -> Iterator[Ints]:
-    """Positions shown by release 1, 2, ..: until `releases` of them, or until no case has anything left to show."""
+    """Yield the positions that each release shows: of `releases` of them, or until no case has anything left."""
     check(scenario, x)
     if releases < 1:
         raise InputError(f"releases = {releases}: at least 1 is needed")

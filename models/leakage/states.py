@@ -50,7 +50,7 @@ class StateFunction:
 
     @classmethod
     def parse(cls, text: str) -> StateFunction:
-        """`prefix`, `last`, `suffix-K`, `set`, `multiset`; InputError for anything else."""
+        """Parse `prefix`, `last`, `suffix-K`, `set` or `multiset`; InputError for anything else."""
         if text in ("prefix", "set", "multiset"):
             return cls(text)
         if text == "last":

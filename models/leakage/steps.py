@@ -73,7 +73,7 @@ class Point:
     D: float
 
     def value(self, alpha: float) -> float:
-        """log((Q t + 1) / (D t + 1)), t = e^alpha - 1, without overflow and without cancellation."""
+        """Return log((Q t + 1) / (D t + 1)), t = e^alpha - 1, without overflow and without cancellation."""
         if self.D == 0.0 and self.Q >= 1.0:
             return alpha
         u = math.exp(-alpha)
@@ -110,7 +110,7 @@ class LeakageStep:
         return EXTREME in self.points
 
     def __call__(self, alpha: Leakage) -> Leakage:
-        """AL(alpha); `alpha` itself (exactly) if the step is extreme."""
+        """Return AL(alpha); `alpha` itself (exactly) if the step is extreme."""
         if self.extreme or alpha == 0:
             return alpha
         if len(self.computed) > MOST_KNOWN:
@@ -122,7 +122,7 @@ class LeakageStep:
         return self.computed[alpha]
 
     def above(self, alpha: Fraction) -> Fraction:
-        """AL(alpha) as an exact number that is never below the true one: what a series adds up and a gate compares.
+        """Return AL(alpha) as an exact number, never below the true one: a series adds it up, a gate compares it.
 
         `alpha` itself if the step is extreme; else it depends on `float_above(alpha)` alone, and does not exceed it.
         Cut to KEPT_BITS, upwards: so a sweep ends where a change is in the last bits, and nothing of it is left out.
@@ -190,7 +190,7 @@ def _best_point(rows: Floats, v: float) -> Point:
 
 
 def leakage_step(rows: Any, alpha: float) -> float:
-    """AL(alpha) of a stochastic matrix, dense or scipy sparse (rows: states; columns: states of the neighbour).
+    """Return AL(alpha) of a stochastic matrix, dense or scipy sparse (rows: states; columns: states of the neighbour).
 
     `alpha`: leakage so far, in nats, finite and not negative. InputError for another alpha, a row that is no
     distribution, or a matrix too large to decide.
@@ -212,7 +212,7 @@ def step(rows: Any) -> LeakageStep:
 
 
 def stochastic(rows: Any) -> csr_matrix:
-    """`rows` as a sparse matrix without explicit zeros; InputError if a row is not a distribution."""
+    """Return `rows` as a sparse matrix without explicit zeros; InputError if a row is not a distribution."""
     from scipy import sparse
 
     matrix = sparse.csr_matrix(rows, dtype=np.float64)
@@ -228,7 +228,7 @@ def stochastic(rows: Any) -> csr_matrix:
 
 
 def disjoint_pair(matrix: csr_matrix) -> tuple[int, int] | None:
-    """Two rows without a common column, or None. Rows of small support are tried first: they decide at once."""
+    """Find two rows without a common column, or None. Rows of small support are tried first: they decide at once."""
     support = matrix.copy()
     support.data[:] = 1.0
     sizes = np.diff(support.indptr)

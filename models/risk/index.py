@@ -138,7 +138,7 @@ class TraceIndex:
         return int(changed.sum())
 
     def unique(self, take: Ints, rng: np.random.Generator) -> Flags:
-        """bool[C]: whether case c is the only one that contains `take[c]` of its points, drawn at random."""
+        """Return whether case c is the only one that contains `take[c]` of its points, drawn at random, bool[C]."""
         if self.postings is None or len(take) != self.n_cases or np.any((take < 0) | (take > self.lengths)):
             raise InputError("take must name, for each case, between 0 and all of its points")
         posted = self.postings
@@ -216,7 +216,7 @@ def _blocks(drawn: Ints, most: int) -> Iterator[tuple[int, int]]:
 
 
 def alike(first: Whole, other: Whole) -> tuple[Whole, Whole]:
-    """Both as int32, or both as int64 if either is."""
+    """Return both as int32, or both as int64 if either is."""
     if first.dtype == other.dtype:
         return first, other
     return first.astype(np.int64), other.astype(np.int64)

@@ -236,7 +236,7 @@ def greedy_length(
     points: Ints, most: Ints, size: int, candidates: Words,
     base: Whole, offsets: Whole, postings: Whole, row: Whole, bits: Words,
 ) -> int:  # fmt: skip
-    """Points that the greedy adversary needs until one of `candidates` is left; -1 when all do not suffice."""
+    """Count the points that the greedy adversary needs until one of `candidates` is left; -1 if all are too few."""
     used = np.zeros(size, dtype=np.int64)
     needed = 0
     while True:

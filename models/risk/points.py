@@ -86,7 +86,7 @@ def view(
 
 
 def lacking(projection: Projection, event_attributes: Sequence[str], case_attributes: Sequence[str]) -> str:
-    """Why a projection is not available with these attributes; empty if it is."""
+    """Return why a projection is not available with these attributes; empty if it is."""
     if projection in "BC" and not event_attributes:
         return f"projection {projection} needs event attributes and none is chosen or recorded"
     if projection in "BDF" and not case_attributes:
@@ -200,7 +200,7 @@ class PointCoder:
         return [self._stable(f"case {name}", log.case_values(name)) for name in self.view.case]
 
     def points(self, raw: Sequence[Whole], rows: int) -> Codes:
-        """int32[rows, 1] joint codes, or int32[rows, columns] with one code a column."""
+        """Return int32[rows, 1] joint codes, or int32[rows, columns] with one code a column."""
         if self.joint:
             return self._code("event", raw, rows, self._moment)[:, None]
         if not raw:
@@ -212,7 +212,7 @@ class PointCoder:
         return np.stack(columns, axis=1)
 
     def groups(self, raw: Sequence[Whole]) -> Codes:
-        """int32[rows]: one code for the tuple of case attributes."""
+        """Return one code for the tuple of case attributes, int32[rows]."""
         return self._code("case", raw, len(raw[0]))
 
     def _event_column(self, log: EventLog, name: str) -> Whole:
@@ -266,7 +266,7 @@ class _RowCodes:
         self._folded: dict[int, _Numbers] = {}
 
     def code(self, columns: Sequence[Whole], rows: int, free: int) -> Codes:
-        """int32[rows]: code of each row; new ones are numbered from `free` on."""
+        """Return the code of each row, int32[rows]; new ones are numbered from `free` on."""
         code, last = np.zeros(rows, dtype=np.int32), max(len(columns) - 1, 0)
         for place in range(last + 1):
             number = self._value(place, columns[place]).astype(np.int64) if columns else code.astype(np.int64)
@@ -296,7 +296,7 @@ class _Numbers:
         return len(self._numbers)
 
     def code(self, numbers: Ints, free: int) -> Codes:
-        """int32[numbers]: code of each; new ones are numbered from `free` on."""
+        """Return the code of each, int32[numbers]; new ones are numbered from `free` on."""
         least = int(numbers.min(initial=0))
         distinct, group_of_number = grouped(numbers - least, int(numbers.max(initial=0)) - least + 1)
         distinct += least

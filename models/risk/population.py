@@ -80,7 +80,7 @@ class Copula:
 def population_uniqueness(
     log: EventLog, attributes: Sequence[str], size: int, *, runs: int = 5, seed: int = 0
 ) -> Population:
-    """Estimated share of persons that the named case attributes single out in a population of `size`.
+    """Estimate the share of persons that the named case attributes single out in a population of `size`.
 
     InputError: no attribute, no case, `size` below the number of cases or above MOST, no run.
     """
@@ -119,7 +119,7 @@ def estimate(codes: Ints, size: int, runs: int = 5, seed: int = 0) -> Population
 
 
 def fit(codes: Ints, rng: np.random.Generator) -> Copula:
-    """Marginals and correlations of int64[n, d] codes."""
+    """Return marginals and correlations of int64[n, d] codes."""
     columns = codes.shape[1]
     cuts = tuple(_cuts(codes[:, k]) for k in range(columns))
     correlation = np.eye(columns)

@@ -293,7 +293,7 @@ def checked_amounts(points: Points | Sequence[Points]) -> tuple[Points, ...]:
 
 
 def known_points(lengths: Ints, amount: Points) -> Ints:
-    """int64[C]: points that the adversary knows of each case, `amount` capped at its length, shares at least 1."""
+    """Return the number of known points of each case, int64[C]: `amount`, at most its length; shares are at least 1."""
     if isinstance(amount, str):
         share = lengths * int(amount[:-1]) // 100
         return np.minimum(np.maximum(share, 1), lengths)

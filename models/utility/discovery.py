@@ -42,7 +42,7 @@ Method = Literal["alignment", "replay"]
 def discovery_quality(
     original: EventLog, released: EventLog, method: Method = "alignment", noise: float = NOISE
 ) -> Agreement:
-    """Fitness of the release's model on the original log by `method`, and its precision.
+    """Measure the fitness of the release's model on the original log by `method`, and its precision.
 
     Precision is by escaping edges of replayed prefixes under either method: aligning every prefix of every variant
     takes hours on logs like Sepsis. InputError when a log has no events.
@@ -143,7 +143,7 @@ def as_frame(log: EventLog) -> pd.DataFrame:
 
 @contextlib.contextmanager
 def quiet_pm4py() -> Iterator[Any]:
-    """pm4py without its banner, its warnings and its progress bars."""
+    """Import pm4py without its banner, its warnings and its progress bars."""
     level = logging.root.manager.disable
     with (
         warnings.catch_warnings(),

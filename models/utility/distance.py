@@ -62,7 +62,7 @@ class KeptDistances:
     def move_on(
         self, rows: Sequence[str], columns: Sequence[str], items: dict[Hashable, str], computed: Distances
     ) -> Floats:
-        """float64[rows, columns] of texts spelt in the letters `items`; what is not known is `computed`."""
+        """Return float64[rows, columns] of texts spelt in the letters `items`; what is not known is `computed`."""
         if len(self.letters) + len(items) > MOST_LETTERS:
             self.letters, self.rows, self.columns = {}, {}, {}
         spelt = {

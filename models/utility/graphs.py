@@ -160,7 +160,7 @@ class EdgeDistance:
 
 
 def edge_distance(original: DirectlyFollowsGraph, released: DirectlyFollowsGraph) -> EdgeDistance:
-    """Table 6 of differentially-private-release-2023: counts of edges, and sums of hours per edge / 720."""
+    """Compute Table 6 of differentially-private-release-2023: counts of edges, and sums of hours per edge / 720."""
     edges = sorted(original.count.keys() | released.count.keys(), key=repr)
     original_weights, released_weights = (_weights(graph.count, edges) for graph in (original, released))
     months, later = (_weights(graph.hours, edges) / HOURS_PER_MONTH for graph in (original, released))

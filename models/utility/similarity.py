@@ -77,7 +77,7 @@ def likeness(
 
 
 def similarity(original: Variants, released: Variants, *, most: int = MOST, seed: int = 0) -> float:
-    """1 - the earth mover's distance of the two distributions, each of at most `most` variants (see the module)."""
+    """Return 1 - the earth mover's distance of two distributions of at most `most` variants each (see the module)."""
     if not original or not released:
         return 0.0
     if most < 2:

@@ -152,7 +152,7 @@ def _least_of_each(cost, u, v, below, of_row, of_column):  # type: ignore[no-unt
 
 
 def corner_arcs(supply: Floats, demand: Floats) -> Arcs:
-    """Arcs (rows, columns; some may appear twice) of the north-west corner plan: with them a plan always exists."""
+    """Return arcs (rows, columns; some twice) of the north-west corner plan: with them a plan always exists."""
     first, second = np.cumsum(supply), np.cumsum(demand)
     corners = np.concatenate((first, second))
     sides: tuple[Literal["left"], Literal["right"]] = ("left", "right")

@@ -30,7 +30,7 @@ class VariantChanges:
 
 
 def variant_changes(original: EventLog, released: EventLog) -> VariantChanges:
-    """Variants lost and new."""
+    """Return the variants that were lost, and new ones."""
     before, after = set(original.traces()), set(released.traces())
     return VariantChanges(len(before - after), len(after - before), after <= before)
 
@@ -45,7 +45,7 @@ def active_cases(log: EventLog, moments: Ints) -> npt.NDArray[np.int64]:
 
 
 def moments_of(log: EventLog, count: int = 20) -> Ints:
-    """`count` moments in the middle of equal parts of the log's time, int64[count]; none for a log without events."""
+    """Return `count` moments in the middle of equal parts of a log's time, int64[count]; none without events."""
     if not log.n_events:
         return np.zeros(0, dtype=np.int64)
     first, last = int(log.time.min()), int(log.time.max())

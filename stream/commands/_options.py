@@ -259,7 +259,7 @@ def split_attributes(text: str) -> list[str]:
 
 
 def split(text: str) -> list[str]:
-    """`A,B` -> ["A", "B"]; empty text gives an empty list."""
+    """Split `A,B` into ["A", "B"]; empty text gives an empty list."""
     return [part.strip() for part in text.split(",") if part.strip()]
 
 
@@ -275,7 +275,7 @@ def columns(text: str) -> dict[str, str]:
 
 
 def integers(text: str, option: str) -> list[int]:
-    """`1..5`, `1,2` or `3` -> the integers named."""
+    """Return the integers that `1..5`, `1,2` or `3` names."""
     try:
         if ".." in text:
             low, high = (int(part) for part in text.split(".."))

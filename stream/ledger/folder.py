@@ -150,7 +150,7 @@ class OperatorFolder:
         return read_key(path)
 
     def release(self, publication: str, sequence: int) -> Path:
-        """Folder of one release."""
+        """Return the folder of one release."""
         return self.layout.release(publication, sequence)
 
     def prepare(self, publication: str, files: dict[str, Writer]) -> Path:

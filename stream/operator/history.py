@@ -150,7 +150,7 @@ def verdicts_of(output: Path) -> list[Verdict]:
 
 
 def audit(output: Path, publication: str, sequence: int) -> AuditDocument:
-    """audit.json of one release, {} if its number was burned or its files are not here."""
+    """Return audit.json of one release, {} if its number was burned or its files are not here."""
     return _read_audit(output, publication, sequence, Any)
 
 

@@ -276,7 +276,7 @@ class Mechanism(BaseModel, ABC):
     kind: str
 
     def charge(self) -> Charge:
-        """Budget that one release spends, which is committed before the build. Zero: spends none."""
+        """Return the budget that one release spends, which is committed before the build. Zero: spends none."""
         return Charge()
 
     def draws(self) -> tuple[Draw, ...]:

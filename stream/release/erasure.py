@@ -93,7 +93,7 @@ def erase(service: AffectedReleases, fold: Fold, cases: Sequence[str]) -> Erasur
 
 
 def tombstones(service: AffectedReleases) -> set[bytes]:
-    """Digests of every case that was ever erased."""
+    """Return the digests of every case that was ever erased."""
     return {bytes.fromhex(text) for text in service.ledger.view.tombstones}
 
 

@@ -92,7 +92,7 @@ class Smallest:
     against: int | None
 
     def sentence(self) -> str:
-        """`BA = 4 at release 3 against release 1`."""
+        """Return a sentence such as `BA = 4 at release 3 against release 1`."""
         against = "" if self.against is None else f" against release {self.against}"
         return f"{self.measure.upper()} = {self.value} at release {self.release}{against}"
 

@@ -584,7 +584,7 @@ DEFINITIONS = (
 
 
 def page() -> str:
-    """docs/metrics.md."""
+    """Return the content of docs/metrics.md."""
     lines = [
         "# Metrics",
         "",

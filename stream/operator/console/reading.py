@@ -52,7 +52,7 @@ class Folder:
         self._rendering = threading.Lock()
 
     def overview(self) -> Overview:
-        """Verdicts of the publications, and the daemon."""
+        """Return the verdicts of the publications, and the daemon."""
         verdicts, waiting = tuple(verdicts_of(self.output)), tuple(held(self.output))
         return Overview(_now(), _daemon(self.output), verdicts, waiting, self.links())
 

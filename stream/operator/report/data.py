@@ -111,7 +111,7 @@ class ItemNames:
         return str(item)
 
     def labels(self, items: Sequence[Any] | None) -> list[str]:
-        """Background knowledge as labels, in its order."""
+        """Return background knowledge as labels, in its order."""
         return [self.label(item) for item in items or []]
 
 

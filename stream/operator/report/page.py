@@ -217,7 +217,7 @@ def number(value: Any) -> str:
 
 
 def moment(text: str | None) -> str:
-    """2025-03-19T08:42:19.000+00:00 -> 2025-03-19 08:42."""
+    """Shorten 2025-03-19T08:42:19.000+00:00 to 2025-03-19 08:42."""
     return "–" if not text else text[:16].replace("T", " ")
 
 

@@ -114,7 +114,7 @@ class DpLog(Mechanism):
 
 
 def milliseconds(moment: AwareDatetime) -> int:
-    """Since 1970-01-01 UTC."""
+    """Return milliseconds since 1970-01-01 UTC."""
     from datetime import UTC, datetime
 
     return (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)

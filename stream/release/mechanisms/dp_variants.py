@@ -119,7 +119,7 @@ class DpVariants(Mechanism):
         return Knowledge("seq", "ac")
 
     def terms(self) -> strict.Terms:
-        """Exact epsilon and delta, and the cap of cases."""
+        """Return exact epsilon and delta, and the cap of cases."""
         return strict.Terms.of(self._pure, self.delta_dp, self.cases_per_person)
 
     def check_series(self, shape: Shape) -> None:

@@ -157,7 +157,7 @@ class Counts:
 
     @classmethod
     def begin(cls, shape: Shape, scale: float, since: int = 1) -> Counts:
-        """No key, before release `since`."""
+        """Begin without a key, before release `since`."""
         none = np.zeros((shape.levels, 0), dtype=np.int64)
         return cls(shape, scale, [], none, none.copy(), none.copy(), [0] * shape.levels, since - 1, since)
 
@@ -180,7 +180,7 @@ class Counts:
         self.open = np.hstack([self.open, np.zeros(size, dtype=np.int64)])
 
     def keep(self, mask: npt.NDArray[np.bool_]) -> None:
-        """Only the keys of the mask, a choice that reads noisy counts."""
+        """Keep only the keys of the mask, a choice that reads noisy counts."""
         self.keys = [key for key, kept in zip(self.keys, mask.tolist(), strict=True) if kept]
         self.sums, self.noises, self.open = (array[:, mask] for array in (self.sums, self.noises, self.open))
 
@@ -257,7 +257,7 @@ class Counts:
         }
 
     def to_state(self) -> dict[str, Any]:
-        """JSON-able, without the keys."""
+        """Return the state for JSON, without the keys."""
         tables = {name: getattr(self, name).tolist() for name in ("sums", "noises", "open")}
         settings = {**_shaped(self.shape), "scale": self.scale}
         return {**settings, **tables, "nodes": self.nodes, "last": self.last, "since": self.since}

@@ -170,7 +170,7 @@ def _release(log: EventLog, settings: AmunSettings, draw: NoiseSource) -> AmunRe
 
 
 def filtered(annotated: AnnotatedLog, settings: AmunSettings) -> tuple[AnnotatedLog, npt.NDArray[np.bool_]]:
-    """Case filtering (definition 3.7) and the mask of cases kept; every case if the design has no filter.
+    """Filter cases (definition 3.7) and return the mask of those kept; every case if the design has no filter.
 
     BoundError if no case would be left (the filter reads the data, and nothing of it is published).
     """
@@ -188,7 +188,7 @@ def filtered(annotated: AnnotatedLog, settings: AmunSettings) -> tuple[Annotated
 
 
 def event_epsilons(annotated: AnnotatedLog, settings: AmunSettings) -> Floats:
-    """eps_t of each event (equation 3; proposition A.7 where times are linearly correlated), float64[E]."""
+    """Return eps_t of each event (equation 3; proposition A.7 where times are linearly correlated), float64[E]."""
     priors = prior_probabilities(annotated, settings.delta, settings.prior)
     divisor = settings.releases * settings.cases_per_person
     if settings.time_correlation == "linear":

@@ -102,14 +102,14 @@ def group_delta(epsilon: float, delta: float, steps: int) -> float:
 
 
 def lower_bound(hits: int, runs: int, alpha: float) -> float:
-    """Clopper-Pearson: the least probability under which `hits` or more of `runs` has chance alpha."""
+    """Return by Clopper-Pearson the least probability under which `hits` or more of `runs` has chance alpha."""
     from scipy.special import betaincinv
 
     return float(betaincinv(hits, runs - hits + 1, alpha)) if hits else 0.0
 
 
 def upper_bound(hits: int, runs: int, alpha: float) -> float:
-    """Clopper-Pearson: the largest probability under which `hits` or fewer of `runs` has chance alpha."""
+    """Return by Clopper-Pearson the largest probability under which `hits` or fewer of `runs` has chance alpha."""
     from scipy.special import betaincinv
 
     return float(betaincinv(hits + 1, runs - hits, 1.0 - alpha)) if hits < runs else 1.0

@@ -90,7 +90,7 @@ def _extreme(value: str | Decimal) -> bool:
 
 
 def positive(value: Any, name: str = "epsilon") -> Fraction:
-    """`exact`, and above zero."""
+    """Read a number by `exact`; it must be above zero."""
     number = exact(value, name)
     if number == 0:
         raise InputError(f"{name} must be above 0")
@@ -98,7 +98,7 @@ def positive(value: Any, name: str = "epsilon") -> Fraction:
 
 
 def probability(value: Any, name: str = "delta_dp") -> Fraction:
-    """`exact`, strictly between 0 and 1."""
+    """Read a number by `exact`; it must be strictly between 0 and 1."""
     number = positive(value, name)
     if number >= 1:
         raise InputError(f"{name} must be strictly between 0 and 1")
@@ -125,7 +125,7 @@ class Charge:
         return Charge(self.epsilon - other.epsilon, self.delta - other.delta, self.rho - other.rho)
 
     def times(self, number: int) -> Charge:
-        """So many of it."""
+        """Return `number` times the charge."""
         return Charge(number * self.epsilon, number * self.delta, number * self.rho)
 
 

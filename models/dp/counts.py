@@ -87,7 +87,7 @@ class Rule:
     reach: int | None
 
     def noise(self, draw: NoiseSource, size: int) -> Ints:
-        """Noise of so many counts, int64[size]."""
+        """Draw the noise of so many counts, int64[size]."""
         if self.reach is None:
             return draw.laplace(self.scale, size)
         return truncated.draw(draw, self.scale, self.reach, size)
@@ -121,7 +121,7 @@ def rule_of(epsilon: Fraction, delta: Fraction, cases_per_person: int = 1) -> Ru
 def release_counts(
     counts: Ints, epsilon: Fraction, delta: Fraction, draw: NoiseSource, cases_per_person: int = 1
 ) -> NoisyCounts:
-    """(epsilon, delta)-DP counts of variants (`counts`: int64[V], true counts), see the module's docstring."""
+    """Release (epsilon, delta)-DP counts of variants (`counts`: int64[V], true counts), see the module's docstring."""
     chosen = rule_of(epsilon, delta, cases_per_person)
     least = chosen.least
     present = np.flatnonzero(counts > 0)

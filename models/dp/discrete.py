@@ -49,7 +49,7 @@ def system_words(size: int) -> Words:
 
 
 def fractions(scales: npt.NDArray[np.float64]) -> tuple[Words, Words]:
-    """(t, k), uint64 both, with scale = t / 2^k exactly, t <= 2^56 and k <= 62, for scales in [2^-10, 2^56]."""
+    """Return (t, k), uint64 both, with scale = t / 2^k exactly, t <= 2^56 and k <= 62, for scales in [2^-10, 2^56]."""
     mantissa, exponent = np.frexp(scales)
     integer_mantissa = np.ldexp(mantissa, MANTISSA).astype(np.uint64)
     shift = exponent.astype(np.int64) - MANTISSA

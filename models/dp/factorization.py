@@ -167,7 +167,7 @@ class CorrelatedCounts:
 
     @classmethod
     def begin(cls, shape: Shape, scale: float, since: int = 1) -> CorrelatedCounts:
-        """No key, before release `since`."""
+        """Begin without a key, before release `since`."""
         none = np.zeros(0, dtype=np.int64)
         return cls(shape, scale, [], since, [], none, none.reshape(0, 0), none.reshape(0, 0), none)
 
@@ -193,7 +193,7 @@ class CorrelatedCounts:
         self.true, self.noisy = np.hstack([self.true, zeros]), np.hstack([self.noisy, zeros])
 
     def keep(self, mask: npt.NDArray[np.bool_]) -> None:
-        """Only the keys of the mask, a choice that reads noisy counts."""
+        """Keep only the keys of the mask, a choice that reads noisy counts."""
         self.keys = [key for key, kept in zip(self.keys, mask.tolist(), strict=True) if kept]
         self.first, self.sums = self.first[mask], self.sums[mask]
         self.true, self.noisy = self.true[:, mask], self.noisy[:, mask]
@@ -283,7 +283,7 @@ class CorrelatedCounts:
         }
 
     def to_state(self) -> dict[str, Any]:
-        """JSON-able, without the keys."""
+        """Return the state for JSON, without the keys."""
         tables = {name: getattr(self, name).tolist() for name in ("first", "true", "noisy", "sums")}
         return {**self._settings(), **tables, "numbers": self.numbers, "since": self.since}
 

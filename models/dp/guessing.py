@@ -33,12 +33,12 @@ def worst_case_prior(delta: float) -> float:
 
 
 def epsilon_of_counts(delta: float) -> float:
-    """eps_d: equation 3 at the worst-case prior, 2 ln((1 + delta) / (1 - delta)); for one count cell (prop. A.4)."""
+    """Return eps_d by equation 3 at the worst prior, 2 ln((1 + delta) / (1 - delta)); for one cell (prop. A.4)."""
     return 2.0 * math.log1p(2.0 * checked_delta(delta) / (1.0 - delta))
 
 
 def epsilon_of_oversampling(delta: float) -> float:
-    """Proposition A.6: eps_d where |z| copies are added and none removed, so that small noise reveals more.
+    """Return eps_d by proposition A.6: |z| copies are added and none removed, so that small noise reveals more.
 
     Solves exp(-e) tanh(e / 4) + 1 - exp(-e) = delta in closed form.
     """
@@ -64,5 +64,5 @@ def epsilon_of_times(priors: Floats, delta: float) -> Floats:
 
 
 def worst_case_advantage(epsilon: float) -> float:
-    """Inverse: tanh(epsilon / 4) is the largest advantage, over all priors, that an e-DP release can give."""
+    """Return tanh(epsilon / 4), the largest advantage over all priors that an e-DP release can give (the inverse)."""
     return math.tanh(epsilon / 4.0)

@@ -37,7 +37,7 @@ class Stage:
     longest: int = 30 * DAY
 
     def log(self, cases: int, *, last: str = "AB", last_duration: int | None = None) -> EventLog:
-        """`cases` cases of A B, an hour apart; the last of variant `last`, its events `last_duration` apart."""
+        """Return `cases` cases of A B, an hour apart; the last of variant `last`, its events `last_duration` apart."""
         traces = ["AB"] * (cases - 1) + [last]
         case, activity, time = [], [], []
         for number, trace in enumerate(traces):

@@ -57,7 +57,7 @@ def checked_scale(scale: float, term: str = "epsilon (amun: delta)") -> float:
 
 
 def grid_down(epsilons: npt.NDArray[np.float64], steps: int = 200) -> npt.NDArray[np.float64]:
-    """Each epsilon rounded *down* to a geometric grid of at most `steps` + 1 values between the least and the largest.
+    """Round each epsilon *down* to a geometric grid of at most `steps` + 1 values between the least and the largest.
 
     Rounding down means more noise, never less. Few scales keep the library able to draw the same noise (a new scale
     costs it twenty draws). Up to `steps` distinct values stay as they are.
@@ -82,7 +82,7 @@ class NoiseSource:
         return self.generator is None
 
     def laplace(self, scale: float, size: int) -> Ints:
-        """`size` independent draws of discrete Laplace noise, int64[size]."""
+        """Return `size` independent draws of discrete Laplace noise, int64[size]."""
         checked = checked_scale(scale)
         if size == 0:
             return np.zeros(0, dtype=np.int64)
@@ -117,7 +117,7 @@ class NoiseSource:
         return discrete_laplace(scales, scale_of_draw, self.words)
 
     def words(self, size: int) -> Words:
-        """Uniform 64-bit words, uint64[size]."""
+        """Draw uniform 64-bit words, uint64[size]."""
         if self.generator is None:
             return system_words(size)
         return self.generator.integers(0, 2**64, size=size, dtype=np.uint64)
@@ -127,7 +127,7 @@ class NoiseSource:
         return np.argsort(self.words(size), kind="stable").astype(np.int64)
 
     def weighted_order(self, weights: npt.NDArray[Any]) -> Ints:
-        """Successive draws without replacement, each with chance proportional to its weight, as one order.
+        """Return all places in the order of draws without replacement, with chances proportional to the weights.
 
         Efraimidis and Spirakis (2006): sort by Exp(1) / weight. Weights are positive.
         """
@@ -135,7 +135,7 @@ class NoiseSource:
         return np.argsort(-np.log1p(-uniform) / weights, kind="stable").astype(np.int64)
 
     def identifiers(self, size: int) -> tuple[str, ...]:
-        """Fresh case ids of 80 random bits: they reveal nothing about the case or its place in the source."""
+        """Return fresh case ids of 80 random bits: they reveal nothing about the case or its place in the source."""
         raw = self.words(-(-10 * size // 8)).tobytes()[: 10 * size].hex().encode()
         return tuple(np.frombuffer(raw, dtype="S20").astype("U20").tolist())
 

@@ -38,7 +38,7 @@ PRECISION_MINUTES = 10
 
 
 def prior_probabilities(annotated: AnnotatedLog, delta: float, prior: Prior = "closed-window") -> Floats:
-    """P_k of every event, float64[E], in (0, 1]."""
+    """Return P_k of every event, float64[E], in (0, 1]."""
     if prior not in get_args(Prior):
         raise InputError(f"prior = {prior!r} is not one of {', '.join(get_args(Prior))}")
     window = _closed_window if prior == "closed-window" else _paper_tables

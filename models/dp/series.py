@@ -65,7 +65,7 @@ def release_variants(
     state: Mapping[str, Any] | None = None,
     draw: NoiseSource | None = None,
 ) -> Accumulated:
-    """dp-variants of the cases of release `number`, and of all cases so far."""
+    """Release dp-variants of the cases of release `number`, and of all cases so far."""
     source = secure() if draw is None else draw
     person = terms.cases_per_person
     least = least_count(terms.epsilon / shape.levels, terms.delta_dp / 2, person)
@@ -147,7 +147,7 @@ class _Variants:
         return self.log(shown, total, draw), {**section, "status": "ok", "threshold": least}
 
     def state(self) -> dict[str, Any]:
-        """JSON-able."""
+        """Return the state for JSON."""
         return {
             "alphabet": self.alphabet,
             "variants": [list(v) for v in self.variants],

@@ -170,7 +170,7 @@ def release_log(
     cases_per_person: int = 1,
     draw: NoiseSource | None = None,
 ) -> StrictRelease:
-    """dp-log: variants with noisy frequencies and noised times; `time_share` of epsilon goes to the times."""
+    """Release a dp-log: variants with noisy frequencies and noised times; `time_share` of epsilon goes to the times."""
     source = secure() if draw is None else draw
     terms = Terms.of(epsilon, delta_dp, cases_per_person)
     share = exact(time_share, "time_share")
@@ -197,7 +197,7 @@ def release_gaussian(
     draw: NoiseSource | None = None,
     cases: Ints | None = None,
 ) -> StrictRelease:
-    """`release_variants` with discrete Gaussian noise: delta_dp-approximately rho-zCDP (models.dp.zcdp)."""
+    """Run `release_variants` with discrete Gaussian noise: delta_dp-approximately rho-zCDP (models.dp.zcdp)."""
     source = secure() if draw is None else draw
     terms = gaussian(rho, delta_dp, cases_per_person)
     simple = SimpleLog.from_log(log, cases=cases)
@@ -211,7 +211,7 @@ def release_gaussian(
 
 
 def gaussian(rho: Any, delta_dp: Any, cases_per_person: int = 1) -> Gaussian:
-    """Terms of Gaussian noise under which a log can be released; InputError says why none could be."""
+    """Return terms of Gaussian noise under which a log can be released; InputError says why none could be."""
     terms = zcdp.checked(rho, delta_dp, cases_per_person)
     if terms.threshold > MAX_THRESHOLD:
         raise InputError(f"rho is too small: a variant would need {terms.threshold} cases to be released")

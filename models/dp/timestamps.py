@@ -79,7 +79,7 @@ def _off_the_lattice(copy_of: Ints, least: Ints, extent: Ints, steps: Ints, nois
 
 @kernel
 def scaled(steps: Ints, spread: Ints | int) -> Ints:
-    """floor(steps * spread / 2^20) without leaving 64 bits; numbers or arrays."""
+    """Return floor(steps * spread / 2^20) without leaving 64 bits; numbers or arrays."""
     return (steps >> LATTICE_BITS) * spread + (((steps & (LATTICE - 1)) * spread) >> LATTICE_BITS)
 
 
@@ -91,7 +91,7 @@ def compression_factor(original_range: int, noised_range: int) -> Fraction:
 
 
 def compressed(values: Ints, factor: Fraction) -> Ints:
-    """Values times the factor (rounded down to 20 bits), in integers."""
+    """Return values times the factor (rounded down to 20 bits), in integers."""
     return scaled(values, int(factor * LATTICE))
 
 
@@ -122,7 +122,7 @@ def case_times(starts: Ints, order: Ints, relative: Ints, origin_ms: int) -> Int
 
 
 def order_of_times(times: Ints) -> Ints:
-    """`argsort(times, kind="stable")` of whole milliseconds in nanoseconds, int64[R].
+    """Return `argsort(times, kind="stable")` of whole milliseconds in nanoseconds, int64[R].
 
     Time and place share one word if both fit, as they do for spans below centuries: sorting numbers is quicker than
     sorting places by them.

@@ -175,7 +175,7 @@ class Gaussian:
         return threshold(self.scale, self.delta_dp, self.cases_per_person)
 
     def counts(self, counts: Ints, draw: NoiseSource) -> NoisyCounts:
-        """Noisy counts of the variants that occur (`counts`: int64[V], true ones) and reach the threshold."""
+        """Return noisy counts of the variants that occur (`counts`: int64[V], true ones) and reach the threshold."""
         least = self.threshold
         present = np.flatnonzero(counts > 0)
         noisy = counts[present] + draw.gaussian(self.scale, len(present))
@@ -226,5 +226,5 @@ def _from(scale: float, least: int) -> float:
 
 
 def checked(rho: Any, delta_dp: Any, cases_per_person: int) -> Gaussian:
-    """Terms that can be kept; InputError names the number that cannot."""
+    """Return terms that can be kept; InputError names the number that cannot."""
     return Gaussian(positive(rho, "rho"), probability(delta_dp), cases_per_person)

@@ -138,7 +138,7 @@ def case_weight(length: int, bound: int) -> int:
 
 
 def case_weights(variants: Sequence[Variant], labels: int, bound: int) -> Ints:
-    """int64[V]: `case_weight` of each: what a series measures, with Laplace noise."""
+    """Return `case_weight` of each, int64[V]: a series measures these, with Laplace noise."""
     return np.asarray([case_weight(len(variant), bound) for variant in variants], dtype=np.int64)
 
 
@@ -203,7 +203,7 @@ def _together(first: ContextLevel, other: ContextLevel, rhos: Sequence[Fraction]
 
 
 def true_cells(steps: VariantSteps, weights: Ints, opened: Ints, order: int) -> Ints:
-    """int64[C, A + 1]: weights of the steps by context (of the sorted keys `opened`) and label."""
+    """Return int64[C, A + 1], weights of the steps by context (of the sorted keys `opened`) and label."""
     row, is_open = steps.rows(opened, order)
     cells = np.zeros((len(opened), steps.labels + 1), dtype=np.int64)
     np.add.at(cells, (row[is_open], steps.after[is_open]), weights[is_open])

@@ -47,7 +47,7 @@ def balanced(level: ContextLevel, price: float | None = None) -> ContextLevel:
 
 
 def thinned(level: ContextLevel) -> ContextLevel:
-    """`balanced` of a level with Gaussian noise: the price is ln(A + 1) / 2 of its deviations."""
+    """Run `balanced` on a level with Gaussian noise: the price is ln(A + 1) / 2 of its deviations."""
     return balanced(level, LAPLACE * np.log(len(level.contexts)) / 2)
 
 

@@ -378,7 +378,7 @@ def _operator(process: str, source: Source) -> Iterator[Permission]:
 
 
 def _names(process: str, *kinds: str) -> tuple[str, ...]:
-    """Names of some topics of the process, in the order of `KINDS`."""
+    """Return the names of some topics of the process, in the order of `KINDS`."""
     return tuple(topic(process, kind) for kind in KINDS if kind in kinds)
 
 

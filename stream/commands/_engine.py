@@ -305,5 +305,5 @@ def _promised(mechanism: Mechanism, build: Build, *, sensitive: bool) -> Mapping
 
 
 def _variants(plan: Any) -> int:
-    """Distinct sequences of activities among the traces that leave."""
+    """Count the distinct sequences of activities among the traces that leave."""
     return len(set(plan.traces.trace_keys({})))

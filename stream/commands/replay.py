@@ -169,7 +169,7 @@ def command(
 
 
 def _rows_file(reading: Reading, output: Path) -> options.RowsFile:
-    """File for the rows that were left out: the operator's, unless another was named."""
+    """Return the file for the rows that were left out: the operator's, unless another was named."""
     bad_rows = reading.on_bad_rows
     named = bad_rows.path if isinstance(bad_rows, options.RowsFile) else None
     return options.RowsFile(named or OperatorLayout(output).bad_rows)

@@ -144,7 +144,7 @@ def _on_variants(
     engine: _engine.EngineOptions,
     seed: int,
 ) -> tuple[list[Uniqueness], list[float]]:
-    """Uniqueness by the table of variants that an engine counts."""
+    """Measure uniqueness by the table of variants that an engine counts."""
     from models.knowledge import Knowledge as Items
     from models.risk.uniqueness import variant_uniqueness
     from stream.engine.contract import CountQuery

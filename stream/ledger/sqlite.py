@@ -104,7 +104,7 @@ class SqliteLedger:
         _check(self._db, self.path, process)
 
     def _create(self, process: str) -> None:
-        """Tables and owner in one transaction: a crash leaves a file without tables, or a whole ledger."""
+        """Make tables and owner in one transaction: a crash leaves a file without tables, or a whole ledger."""
         self._db.execute("BEGIN IMMEDIATE")
         self._db.execute("CREATE TABLE about(version INTEGER NOT NULL, process TEXT NOT NULL)")
         self._db.execute(

@@ -163,7 +163,7 @@ def _former(service: AffectedReleases) -> list[_Former]:
 
 
 def _reject_former(former: _Former) -> None:
-    """Nothing else looks at its held releases until the publication is configured again."""
+    """Reject its held releases: nothing else reads them until the publication is configured again."""
     for number in former.account.held:
         bring_own(former, number, former.account.seals[number])
     reject_erased(former)

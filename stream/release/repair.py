@@ -139,7 +139,7 @@ def _with_costs(build: Build, before: Build, tries: int, bounds: Mapping[str, An
 
 
 def _worst(policy: GatePolicy, anonymity: Mapping[str, Any]) -> Iterator[Banned]:
-    """Background knowledge of every attack that breaks its bound, by the real partners and by the search."""
+    """Return the background knowledge of every attack that breaks its bound, by the real partners and by the search."""
     for name, bound in policy.anonymity_bounds.items():
         for row in _rows(anonymity):
             value, bk = row.get(name), (row.get("worst") or {}).get(name)

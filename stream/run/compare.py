@@ -133,7 +133,7 @@ def _share(part: int | None, total: int | None) -> float | None:
 
 
 def _starts(replay: Replay, log: EventLog) -> dict[str, float]:
-    """Seconds since 1970 of the first event of each case, by pseudonym."""
+    """Return the seconds since 1970 of the first event of each case, by pseudonym."""
     filled = np.flatnonzero(log.lengths > 0)
     return {
         replay.service.pseudonyms.case(log.case_ids[case]): int(log.time[log.starts[case]]) / 1e9

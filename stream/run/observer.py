@@ -124,7 +124,7 @@ class MetricsObserver:
         self._verdicts()
 
     def _verdicts(self) -> None:
-        """Of all publications: what one of them releases can end the promise of another."""
+        """Set the verdicts of all publications: a release of one can end the promise of another."""
         pipelines = {} if self._service is None else self._service.pipelines
         for name, pipeline in pipelines.items():
             self._series.setdefault(name, PublicationSeries(name)).held = len(pipeline.account.held)
@@ -132,12 +132,12 @@ class MetricsObserver:
             self.metrics.verdict(verdict.publication, verdict.verdict)
 
     def _begun(self, service: ReleaseService, name: str) -> float:
-        """Time since which a publication without a release waits: that of its first record in the ledger, else now."""
+        """Return since when a publication without a release waits: its first record in the ledger, else now."""
         seen = service.first_seen(name) if self.metrics.live else None
         return time.time() if seen is None else seen / NANOSECONDS
 
     def _budgets(self) -> None:
-        """Of all publications after each decision: they share the process's budget."""
+        """Set the budgets of all publications after each decision: they share that of the process."""
         pipelines = {} if self._service is None else self._service.pipelines
         for name, pipeline in pipelines.items():
             self.metrics.affordable(name, pipeline.releases_left)

@@ -143,7 +143,7 @@ def grid_edges(log: EventLog, names: Sequence[str]) -> dict[str, tuple[float, ..
 
 
 def _on_grid(low: float, high: float) -> tuple[float, ...]:
-    """Grid points at or above the first quartile and below the third, so that outer classes hold a quarter each."""
+    """Return grid points from the first quartile on and below the third, so that outer classes hold a quarter each."""
     lower, upper = Decimal(repr(low)), Decimal(repr(high))
     # If the quartiles are equal, their size decides how fine the grid is.
     step = _grid_step((upper - lower) / 4 or abs(lower) / 4 or Decimal(4) / 4)

@@ -90,7 +90,7 @@ class Folder:
         return bool(history.rows or history.names)
 
     def _stamp(self) -> tuple[object, ...]:
-        """Another one whenever the ledger was written, or a document of an officer came."""
+        """Return a stamp that changes whenever the ledger is written, or a document of an officer comes."""
         ledger = OperatorLayout(self.output).ledger
         ledger_files = [ledger.with_name(ledger.name + end) for end in ("", "-wal")]
         documents = [path for paths in papers(self.output).values() for path in paths.values()]

@@ -677,7 +677,7 @@ def _attempt(row: LabelledRow, document: AuditDocument) -> AttemptRow:
 
 
 def _anonymity(label: str, document: AuditDocument, labels: ItemNames) -> AnonymityRow:
-    """Of one release: KA, the least FA, CA and BA, and every pair by n with its worst background knowledge."""
+    """Return KA of one release, the least FA, CA and BA, and every pair by n with its worst background knowledge."""
     measured = document.get("anonymity") or cast(AnonymitySection, ABSENT)
     pairs = [_with_labelled_rows(pair, labels) for pair in measured.get("results") or []]
     facts = {key: value for key, value in measured.items() if key not in ("results", "true_linker")}
@@ -766,7 +766,7 @@ def _budget(account: Account, last: AuditDocument, by_now: Budget) -> BudgetSect
 
 
 def _flows(output: Path, name: str, released_numbers: Sequence[int], source: EventLog | None) -> list[tuple[str, Flow]]:
-    """Before and after: the source log and the last release, or the last two releases without a source."""
+    """Return before and after: the source log and the last release, or the last two releases without a source."""
     flows = []
     if source is not None and source.n_events:
         flows.append(("Source log", flow_of(source)))

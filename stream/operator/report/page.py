@@ -116,7 +116,7 @@ def _shown(publication: PublicationReport) -> Mapping[str, Any]:
 
 
 def _new_variants(publication: PublicationReport) -> int | None:
-    """Variants of the last release that no source case has; None if that was not counted."""
+    """Return the variants of the last release that no source case has; None if that was not counted."""
     manifest, cost = publication["manifest"], publication["cost"]
     if manifest is None or cost is None or str(manifest["sequence"]) != cost["label"]:
         return None
@@ -150,7 +150,7 @@ def _by_n(entries: Sequence[AnonymityRow], bounds: Mapping[str, float]) -> list[
 
 
 def _worst(entries: Sequence[AnonymityRow]) -> list[Mapping[str, Any]]:
-    """Worst background knowledge of each attack for every pair and n of the given releases."""
+    """Return the worst background knowledge of each attack for every pair and n of the given releases."""
     rows: list[Mapping[str, Any]] = []
     for entry in entries:
         for pair in entry["pairs"]:

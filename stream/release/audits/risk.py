@@ -207,7 +207,7 @@ def _followed(
 
 
 def _singletons(source: EventLog, released: EventLog, carries: Sequence[str]) -> dict[str, int] | None:
-    """Variants of one case: in the source, in the release, and of the source's those that the release still shows."""
+    """Count variants of one case in source and release, and of the source those that the release still shows."""
     if "activity" not in carries:
         return None
     in_source, in_release = singleton_variants(source), singleton_variants(released)

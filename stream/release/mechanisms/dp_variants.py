@@ -60,7 +60,7 @@ class DpVariants(Mechanism):
 
     @model_serializer(mode="wrap")
     def _as_given(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Without the one of `epsilon` and `rho` that was not given."""
+        """Leave out the one of `epsilon` and `rho` that was not given."""
         fields: dict[str, Any] = handler(self)
         return {key: value for key, value in fields.items() if value is not None}
 

@@ -117,7 +117,7 @@ class TlkcMechanism(Mechanism):
 
     @model_validator(mode="after")
     def _meaningful(self) -> Self:
-        """Refused when the file is read, not at the first cut."""
+        """Refuse settings when the file is read, and not at the first cut."""
         self.options()
         for structure in self.also:
             if structure not in WEAKER[self.knowledge]:

@@ -3,6 +3,7 @@ VENV ?= .venv
 PYTHON ?= python3
 BIN := $(VENV)/bin
 LOGS ?= ../shared/logs
+EXTRAS ?= check
 
 .DEFAULT_GOAL := help
 
@@ -18,7 +19,7 @@ $(BIN)/veilstream: pyproject.toml constraints.txt
 	@touch $@
 
 $(VENV)/.checked: pyproject.toml constraints.txt $(BIN)/veilstream
-	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[check]'
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[$(EXTRAS)]'
 	@touch $@
 
 .PHONY: demo

@@ -100,10 +100,37 @@ SLOW_MARKERS = {"kafka", "prometheus", "chromium", "logs", "slow"}
 """`make fast` runs the tests of these folders that have none of these markers."""
 
 
+LONGEST = {
+    "tests/deploy/test_dossier_browser.py",
+    "tests/deploy/test_release.py",
+    "tests/docs/test_snippets.py",
+    "tests/kafka/test_acls.py",
+    "tests/kafka/test_bad_input.py",
+    "tests/kafka/test_codecs.py",
+    "tests/kafka/test_crashes.py",
+    "tests/kafka/test_equality.py",
+    "tests/kafka/test_faults.py",
+    "tests/kafka/test_hosts.py",
+    "tests/kafka/test_lost_logs.py",
+    "tests/kafka/test_operation.py",
+    "tests/kafka/test_rebalance.py",
+    "tests/kafka/test_security.py",
+    "tests/property/test_engine_spark.py",
+    "tests/property/test_engine_spark_killed.py",
+    "tests/replay/test_advise_logs.py",
+    "tests/replay/test_crash_replay.py",
+    "tests/replay/test_engine_replay.py",
+    "tests/replay/test_pipeline_audit.py",
+    "tests/replay/test_pipeline_audit_once.py",
+}
+"""Files that take longer than two minutes next to three others on two cores (`--durations`)."""
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Let files that may take minutes come first: one that came last would keep one process busy alone.
 
+    The longest begin, in a random order as all others.
     Files that wait for a broker come by turns with files that compute, so that each can use the time of the other.
     """
     items_by_file: dict[str, list[pytest.Item]] = {}
@@ -118,6 +145,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             computing.append(file)
         else:
             quick.append(file)
+    for files in (with_broker, computing):
+        files.sort(key=lambda file: file not in LONGEST)
     # The place of a file within its list, from 0 to 1: both lists last as long.
     place = {file: number / len(files) for files in (with_broker, computing) for number, file in enumerate(files)}
     order = [*sorted(place, key=lambda file: place[file]), *quick]

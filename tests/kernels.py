@@ -48,7 +48,10 @@ def _commands(folder: Path) -> list[list[str]]:
         ["anonymize", log, "-o", str(folder / "noisy.xes.gz"), *noise, *DECLARED_FLAGS],
         ["anonymize", log, "-o", str(folder / "sampled.xes.gz"), *sampled, *DECLARED_FLAGS],
         ["attack", first, second, "--bk-length", "2", "--n", "0,1", "--json"],
+        ["attack", first, second, "--method", "sound", "--bk-length", "2", "--n", "1", "--json"],
+        ["attack", first, log, "--method", "exact", "--bk-length", "2", "--n", "1", "--json"],
         ["risk", log, "--json"],
+        ["risk", log, "--projection", "A", "--resolution", "days", "--points", "1,2", "--json"],
         ["utility", log, second, "--json"],
     ]
 

@@ -1,4 +1,5 @@
-"""The dossier of the demo, as an officer gets it: its numbers, its two pages, its widths, and markup in its values."""
+"""The dossier of a series like the demo's, as an officer gets it: its numbers, its two pages, its widths, and markup in
+its values."""
 
 from __future__ import annotations
 
@@ -11,10 +12,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 
+from connectors import read_log, write_log
 from stream.commands import execute
+from stream.commands.demo import BUNDLED
 from stream.operator.dossier.texts import LANGUAGES
 from tests.deploy.browsing import chromium, open_page
 from tests.deploy.test_report_browser import HOSTILE, IMAGE, SCRIPT, faults
@@ -38,15 +42,24 @@ LEGAL = (
 """Numbers of laws, standards and formulas, which measure nothing."""
 
 
+CASES, WINDOW = 800, 80
+"""Of the log of the demo, which has 2,041: the dossier replays it for each value that it compares."""
+
+
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The demo, with an assessment of its last releases and one of a trial release of half of the log."""
+    """A part of the demo, with an assessment of its last releases and one of a trial release of half of the log."""
     folder = tmp_path_factory.mktemp("dossier") / "demo"
-    # In a process of its own: the demo runs kernels as plain Python, for as long as its process lives.
-    subprocess.run(
-        [sys.executable, "-m", "stream.commands", "demo", "-o", str(folder)], capture_output=True, check=True
-    )
-    releases = [str(folder / "releases" / "public" / "research" / f"release-0000{number}") for number in (10, 11)]
+    folder.mkdir()
+    bundled = read_log(BUNDLED / "hospital.xes.gz")
+    write_log(bundled.select_cases(np.arange(CASES)), folder / "hospital.xes.gz")
+    config = (BUNDLED / "hospital.toml").read_text(encoding="utf-8")
+    assert "completed_cases = 200" in config
+    config = config.replace("completed_cases = 200", f"completed_cases = {WINDOW}")
+    (folder / "hospital.toml").write_text(config, encoding="utf-8")
+    words = ["-c", str(folder / "hospital.toml"), "-o", str(folder / "releases"), "--final"]
+    assert execute(["replay", str(folder / "hospital.xes.gz"), *words]) == 0
+    releases = [str(path) for path in sorted((folder / "releases" / "public" / "research").glob("release-*"))[-2:]]
     log, sensitive = str(folder / "hospital.xes.gz"), ["--sensitive", "diagnosis"]
     trial = [f"--set={key}" for key in ("K=20", "L=2", "C=0.5", "suppression=local", "times=microaggregated")]
     _keep(folder / "releases.json", ["assess", *releases, "--original", log, *sensitive])
@@ -99,14 +112,15 @@ class Sources:
     def __init__(self, folder: Path) -> None:
         output = folder / "releases"
         manifests = [json.loads(path.read_text()) for path in sorted(output.glob("public/research/*/manifest.json"))]
-        audit = json.loads((output / "operator" / "research" / "000011" / "audit.json").read_text())
+        last = max((output / "public" / "research").glob("release-*")).name.removeprefix("release-")
+        audit = json.loads((output / "operator" / "research" / last / "audit.json").read_text())
         measured = {name: audit[name] for name in ("anonymity", "series", "risk", "minimality", "bounds", "counts")}
         assessments = [json.loads((folder / f"{name}.json").read_text()) for name in ("releases", "trial")]
         kept = output / "operator" / "for_officers" / "research" / "alternatives.json"
         self.documents = [*manifests, measured, *assessments, json.loads(kept.read_text())]
         self.text = json.dumps(self.documents) + (folder / "hospital.toml").read_text()
         self.text += "".join(path.read_text() for path in output.glob("operator/research/*/audit.json"))
-        self.numbers = list(_numbers(self.documents)) + [200.0]  # the window of the configuration
+        self.numbers = list(_numbers(self.documents)) + [float(WINDOW)]  # of the configuration
 
     def has(self, shown: str, *, percent: bool) -> bool:
         """Whether a number as it is printed is one of these, rounded to its decimals."""

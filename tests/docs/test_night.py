@@ -1,8 +1,8 @@
-"""Each test that `make test` leaves out is a variant of one that it runs (tests/night.toml)."""
+"""What `make test` leaves out are variants of what it runs (tests/night.toml); what it begins with exists."""
 
 from __future__ import annotations
 
-from tests.conftest import NIGHT, ROOT, collected
+from tests.conftest import LONGEST, NIGHT, ROOT, collected
 from tests.docs.test_guarantees import TESTS
 
 KEPT = ("tests/golden/", "tests/mutants/")
@@ -39,3 +39,7 @@ def test_no_promise_is_left_to_the_night() -> None:
     for number, names in TESTS.items():
         lost += [(number, name) for name in names if name in functions and functions[name] not in names]
     assert lost == []
+
+
+def test_files_that_come_first_exist() -> None:
+    assert [file for file in sorted(LONGEST) if not (ROOT / file).is_file()] == []

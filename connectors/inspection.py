@@ -238,7 +238,9 @@ def _orders(formats: list[str]) -> list[str]:
 
 
 def _declaration(facts: Inspection, reading: Reading) -> list[str]:
-    """Return the flags for all that a reader would detect from the rows of a table."""
+    """Return the flags for all that a reader would detect from the rows of a table; none if it has no rows."""
+    if not facts.rows:
+        return []
     form = facts.time.get("format")
     readings = facts.time.get("readings")
     if form == "ISO 8601":
@@ -422,6 +424,8 @@ def _format_of_times(texts: list[str], reading: Reading, facts: Inspection) -> d
     given_format = reading.time_format
     if given_format is not None:
         return {"format": given_format, "zone": zoned(given_format) or given_format in UNITS}
+    if not texts:  # a header alone, or an empty column
+        return {"format": None, "zone": None}
     if not numbers(texts):
         with_zone, without_zone, misfits = _count_iso(texts)
         if with_zone and without_zone:

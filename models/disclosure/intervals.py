@@ -237,26 +237,16 @@ class _Rates:
         return (half + math.sqrt(root) if upper else half - math.sqrt(root)) / square
 
 
-def against_control(
-    successes: float, targets: int, control_successes: float, controls: int, measures: int
-) -> AttackRisk:
-    """Return the risk of an attack that was also run on cases of the control.
+def compared(evidence: TargetResults, measures: int) -> AttackRisk:
+    """Return the risk of an attack from its success on each target of the original and of the control.
 
     Parameters
     ----------
-    successes, control_successes
-        Successes among the targets; a sum of probabilities if a success is an expectation.
-    targets, controls
-        Number of attacked cases, at least one each.
+    evidence
+        Success on each target.
     measures
         Number of measures of the assessment, for `AttackRisk.clear` (Bonferroni).
     """
-    rates = _Rates(successes / targets, targets, control_successes / controls, controls)
-    return _risk(rates, targets, controls, measures, None)
-
-
-def compared(evidence: TargetResults, measures: int) -> AttackRisk:
-    """Return the risk of an attack from its success on each target of the original and of the control."""
     original, control = evidence.original, evidence.control
     rates = _Rates(original.rate, original.effective, control.rate, control.effective)
     return _risk(rates, len(original.share), len(control.share), measures, evidence)
@@ -279,7 +269,7 @@ def compared_exactly(evidence: TargetResults, measures: int) -> AttackRisk:
     evidence
         Shares of 0 and 1.
     measures
-        As for `against_control`.
+        As for `compared`.
     """
     approximate = compared(evidence, measures)
     if approximate.low is None:
@@ -354,7 +344,7 @@ def crossed(divisions: Sequence[BothWays], measures: int) -> AttackRisk | None:
     divisions
         The same measure of several random divisions of one log.
     measures
-        As for `against_control`.
+        As for `compared`.
 
     Returns
     -------
@@ -552,7 +542,7 @@ def area_under_curve(
         Score of each target that was in the log, and of each that was not; higher means "was in it". At least two
         of each.
     measures
-        As for `against_control`.
+        As for `compared`.
     units
         Numbers of the cases, if the results are to be put together with another run (`crossed_area`).
     groups

@@ -77,8 +77,9 @@ def command(
 ) -> int:
     """Try several settings on a log and propose a configuration.
 
-    It is the one that holds over all releases and keeps most. Exit 3 if none releases at every cut. With --noise,
-    show the utility of noisy releases by epsilon instead; exit 3 if no epsilon is good enough.
+    It is the one that holds over all releases and keeps most; those that release at every cut come first. Exit 3 if
+    no candidate holds without a withheld cut. With --noise, show the utility of noisy releases by epsilon instead;
+    exit 3 if no epsilon is good enough.
     """
     if noise.noise is not None:
         unused = {
@@ -135,7 +136,7 @@ def command(
         body = {"candidates": [candidate_row(trial) for trial in trials], "frontier": frontier, "proposed": name}
         emit_json({**body, "nearest": None if near is None else candidate_row(near), "configuration": text or None})
     else:
-        _show(trials, best_left, name, text, near)
+        _show(trials, best_left, best, text, near)
     return 0 if best is not None else 3
 
 
@@ -271,7 +272,11 @@ def _whole_trace_auc(mechanism: Mapping[str, Any]) -> Mapping[str, float] | None
 
 
 def _show(
-    trials: list[CandidateTrial], best: list[CandidateTrial], name: str | None, text: str, near: CandidateTrial | None
+    trials: list[CandidateTrial],
+    best_left: list[CandidateTrial],
+    best: CandidateTrial | None,
+    text: str,
+    near: CandidateTrial | None,
 ) -> None:
     from stream.run.advise import NAME
 
@@ -304,16 +309,30 @@ def _show(
             + ", ".join(dict.fromkeys(of_whole_traces)),
             markup=False,
         )
-    if best:
-        points = ", ".join(f"{t.candidate.publication.name} ({t.kept:.3f}, {t.wait_days:.1f} d)" for t in best)
+    if best_left:
+        points = ", ".join(f"{t.candidate.publication.name} ({t.kept:.3f}, {t.wait_days:.1f} d)" for t in best_left)
         console.print(f"most kept for each wait: {points}", markup=False)
-    if name is None:
-        console.print("no candidate holds over the series with a release at every cut: nothing is proposed")
+    if best is None:
+        console.print("no candidate holds over the series without a withheld cut: nothing is proposed")
         if near is not None:
             why = "; ".join(near.reasons)
-            console.print(f"nearest: {near.candidate.publication.name}, {near.unreleased} cuts released nothing: {why}")
+            console.print(
+                f"nearest: {near.candidate.publication.name}; cuts that released nothing: {near.unreleased}: {why}",
+                markup=False,
+            )
+            if not near.withheld:
+                console.print(
+                    f"the log has too few cases for K = {near.candidate.least}: give a longer log or a smaller --K"
+                )
         return
-    console.print(f"proposed: {name}, as publication {NAME}")
+    console.print(f"proposed: {best.candidate.publication.name}, as publication {NAME}")
+    if best.waiting:
+        cuts = best.releases + best.waiting
+        console.print(
+            f"{best.waiting} of {cuts} cuts waited for more cases, and no candidate released at every cut of this log. "
+            "Cases that wait leave with a later release, if enough cases follow. A longer log, a window of more cases "
+            "or a smaller --K avoids it"
+        )
     if "[process.completion]" in text:
         console.print(
             "Expect less than this table: in it, all cases are complete when the log ends. In daily use the program "

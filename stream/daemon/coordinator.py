@@ -346,6 +346,9 @@ class Coordinator:
         engine, self.engine = self.engine, None
         if engine is None:
             return
+        if engine.building is not None:
+            # It may be cut off now, and the process is not killed because of it.
+            engine.service.folder.forget_started_build()
         try:
             if self.state in ("active", "gap"):
                 with self._explained_errors():

@@ -65,6 +65,21 @@ class EndedBuild(msgspec.Struct, frozen=True):
     allowed: float
 
 
+class StartedBuild(msgspec.Struct, frozen=True):
+    """A build that has begun, and did not come to an end.
+
+    Attributes
+    ----------
+    cut
+        The cut that was built.
+    starts
+        How many processes in a row have begun it.
+    """
+
+    cut: str
+    starts: int
+
+
 class OperatorFolder:
     """`DIR/operator`, opened for writing and locked for as long as this object lives."""
 
@@ -120,6 +135,21 @@ class OperatorFolder:
     def note_ended_build(self, ended: EndedBuild) -> None:
         """Record, durably, the build because of which this process ends."""
         replace_with(self.ops, self.layout.ended_build, bytes_writer(msgspec.json.encode(ended)))
+
+    def note_started_build(self, started: StartedBuild) -> None:
+        """Record, durably, that a build begins."""
+        replace_with(self.ops, self.layout.started_build, bytes_writer(msgspec.json.encode(started)))
+
+    def started_build(self) -> StartedBuild | None:
+        """Return the build during which an earlier process was killed; None if there is none."""
+        try:
+            return msgspec.json.decode(self.layout.started_build.read_bytes(), type=StartedBuild)
+        except (FileNotFoundError, msgspec.MsgspecError):
+            return None  # of an unreadable one: the count begins again
+
+    def forget_started_build(self) -> None:
+        """Forget the build: it came to an end, or this process stops for another reason."""
+        self.layout.started_build.unlink(missing_ok=True)
 
     def ended_build(self) -> EndedBuild | None:
         """Return the build because of which an earlier process has ended; None if there is none, or it is decided."""

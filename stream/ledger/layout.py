@@ -8,6 +8,7 @@
     DIR/operator/<publication>/held/<temporary>/    public files of a release that waits for approval
     DIR/operator/status.json, .faust/               of a daemon
     DIR/operator/ended_build.json                   of a daemon that ended because a build took too long
+    DIR/operator/started_build.json                 of a daemon, while it builds; left if it is killed meanwhile
     DIR/operator/comparison.json, bad-rows.csv      of a replay
     DIR/operator/for_officers/<publication>/        dossier.html, assessment.html, alternatives.json
 
@@ -36,6 +37,7 @@ ARCHIVE_ERASED = f"{ARCHIVE}/{ERASED}"
 CONFIGURATION = ".configuration.json"
 STATUS = "status.json"
 ENDED_BUILD = "ended_build.json"
+STARTED_BUILD = "started_build.json"
 FAUST = ".faust"
 COMPARISON = "comparison.json"
 BAD_ROWS = "bad-rows.csv"
@@ -56,7 +58,7 @@ LEDGER_FILES = (LEDGER, f"{LEDGER}-wal", f"{LEDGER}-shm")
 
 NOT_PUBLICATIONS = {
     *(LEDGER, KEY, LOCK, CHECKPOINTS, CONFIGURATION, FAUST, STATUS, "status.tmp", BAD_ROWS, FOR_OFFICERS, ARCHIVE),
-    ENDED_BUILD,
+    *(ENDED_BUILD, STARTED_BUILD),
     "quarantine",  # of earlier programs
 }
 """Names in the operator's folder that are not publication's."""
@@ -189,6 +191,11 @@ class OperatorLayout:
     def ended_build(self) -> Path:
         """The build because of which a daemon has ended, until its cut is decided."""
         return self.output.joinpath(OPERATOR, ENDED_BUILD)
+
+    @property
+    def started_build(self) -> Path:
+        """The build that a daemon has begun, and how often; left behind by a process that was killed meanwhile."""
+        return self.output.joinpath(OPERATOR, STARTED_BUILD)
 
     @property
     def comparison(self) -> Path:

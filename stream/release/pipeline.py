@@ -15,7 +15,8 @@ from __future__ import annotations
 import logging
 import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from fractions import Fraction
@@ -50,7 +51,7 @@ from stream.ledger.entries import (
     WithheldEntry,
     charge_entry,
 )
-from stream.ledger.folder import EndedBuild, OperatorFolder, write_json
+from stream.ledger.folder import EndedBuild, OperatorFolder, StartedBuild, write_json
 from stream.ledger.layout import ASSESSMENT, AUDIT, MEMORY, VARIANTS
 from stream.ledger.mirror import Mirror
 from stream.ledger.release_record import ReleaseRecord
@@ -87,6 +88,14 @@ log = logging.getLogger("veilstream")
 
 LATE = "the build took longer than publish_after allows"
 ENDED = "the build took longer than longest_build allows ({allowed:.0f} s): the process was ended after {seconds:.0f} s"
+
+KILLED = (
+    "the process was killed {starts} times while it built this cut ({cases} cases, {events} events): probably it had "
+    "too little memory; give it more, or choose smaller windows"
+)
+KILLED_STARTS = 2
+"""Starts of one build that may end by a kill. Another one would end in the same way, so that no publication goes on. A
+single kill may have another cause than the build."""
 
 
 class Publisher(Protocol):
@@ -186,6 +195,9 @@ class Pipeline:
         ended = self.folder.ended_build()
         if ended is not None and ended.cut == attempt.cut:
             return self._withhold_ended(attempt, ended)
+        starts = self._killed_starts(attempt.cut)
+        if starts >= KILLED_STARTS:
+            return self._withhold_killed(attempt, starts)
         if self.account.held and self.spec.hold == "block":
             return self._blocked(attempt, self.account.held[0])
         self._check_space()
@@ -196,9 +208,10 @@ class Pipeline:
             inputs = self.audience.inputs(self.name, self.spec.mechanism)
             self._budget(attempt, inputs)
             charged = self._charge(attempt, inputs)
-            built = self._build(charged)
-            audited = self._audit(built)
-            judged = self._judge(audited)
+            with self._counted_start(attempt.cut):
+                built = self._build(charged)
+                audited = self._audit(built)
+                judged = self._judge(audited)
             written = self._write(judged)
         except _WithheldError as refusal:
             return self._withhold(attempt, refusal.reasons, refusal.audit)
@@ -217,6 +230,33 @@ class Pipeline:
             self.at(Failpoint.PUBLISHED)
         self.audience.append(judged.audited.record, written.audit, sealed.seal, judged.audited.build)
         return Decision(attempt.cut, "sealed", written.number, reasons, written.audit)
+
+    # builds that end the process
+
+    def _killed_starts(self, cut: str) -> int:
+        """Return how many processes in a row were killed while they built a cut."""
+        started = self.folder.started_build()
+        return started.starts if started is not None and started.cut == cut else 0
+
+    @contextmanager
+    def _counted_start(self, cut: str) -> Iterator[None]:
+        """Note on disk that a build runs, until it ends with a result or an error.
+
+        The kernel kills a process that has too little memory, without an error. The note is then left for the next
+        start. The daemon alone counts: its service manager starts it again, and a person starts a replay again.
+        """
+        if self.spec.intake != "records":
+            yield
+            return
+        self.folder.note_started_build(StartedBuild(cut, self._killed_starts(cut) + 1))
+        try:
+            yield
+        except MemoryError:
+            raise  # the note is left: the next start would end in the same way
+        except BaseException:
+            self.folder.forget_started_build()
+            raise
+        self.folder.forget_started_build()
 
     # before anything is charged
 
@@ -627,6 +667,14 @@ class Pipeline:
         text = ENDED.format(allowed=ended.allowed, seconds=ended.seconds)
         decision = self._withhold(attempt, [Reason("mechanism", text)], AuditDocument())
         self.folder.forget_ended_build()
+        return decision
+
+    def _withhold_killed(self, attempt: Attempt, starts: int) -> Decision:
+        """Refuse the cut during whose build earlier processes were killed."""
+        source = attempt.exposure.log
+        text = KILLED.format(starts=starts, cases=source.n_cases, events=source.n_events)
+        decision = self._withhold(attempt, [Reason("mechanism", text)], AuditDocument())
+        self.folder.forget_started_build()
         return decision
 
     def _pause(self, attempt: Attempt, lost: UnreadableError) -> Decision:

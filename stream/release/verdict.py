@@ -180,7 +180,8 @@ class Verdict:
     held
         How many releases wait for a person.
     compared_with
-        With how many releases before it each one was compared (`audit.against`); None: with all of them.
+        With how many releases of its audience before it each one was compared (`audit.against`); None: with all of
+        its publication.
     """
 
     publication: str
@@ -283,6 +284,8 @@ class PublicationSeries:
     _lost: int = 0
     _numbers: set[int] = field(default_factory=set)
     _compared_with: int | None = None
+    _has_compared_others: bool = False
+    """Whether releases of other publications were compared in the place of earlier ones of this publication."""
 
     def refuse(self, reasons: Sequence[str], *, last: bool = False) -> None:
         """Add an attempt that was not released.
@@ -322,13 +325,15 @@ class PublicationSeries:
                 self._smallest = Smallest(measure, value, audit["sequence"], _against(anonymity, measure, value))
 
     def _count_compared(self, number: int, anonymity: AnonymitySection) -> None:
-        """Note with how many of the releases before it a release was compared, if not with all."""
+        """Note with how many releases of its audience a release was compared, if not with all of its publication."""
         rows = anonymity.get("true_linker") or []
         compared = {row["earlier"] for row in rows if "publication" not in row} & self._numbers
         if len(compared) < len(self._numbers):
-            # The audit compares the newest ones, so the least number holds for every release.
-            limits = [len(compared)] if self._compared_with is None else [len(compared), self._compared_with]
+            # The audit compares the newest releases of the audience, so the least number holds for every release.
+            n_compared = len(rows)
+            limits = [n_compared] if self._compared_with is None else [n_compared, self._compared_with]
             self._compared_with = min(limits)
+            self._has_compared_others |= len(compared) < n_compared
         self._numbers.add(number)
 
     @property
@@ -404,14 +409,14 @@ class PublicationSeries:
         if open_:
             return Verdict(name, "LIMITED", f"no bound was set on {', '.join(open_)}{least}", *facts)
         least_bound = min(int(last["bounds"][f"min_{measure}"]) for measure in MEASURES)
-        subject = _subject(self.released, self._compared_with)
+        subject = _subject(self.released, self._compared_with, of_audience=self._has_compared_others)
         promise = f"{subject}: at least {least_bound} cases match (or none)"
         if rules is not None and rules.cause:
             return Verdict(name, "LIMITED", f"{promise}, but {rules.cause}{least}", *facts)
         return Verdict(name, "SAFE", f"{promise}{least}", *facts)
 
 
-def _subject(released: int, compared_with: int | None) -> str:
+def _subject(released: int, compared_with: int | None, *, of_audience: bool = False) -> str:
     """Return the scope of KA, FA, CA and BA: each release, and pairs. `gate.min_series` is a bound of its own.
 
     Parameters
@@ -420,17 +425,23 @@ def _subject(released: int, compared_with: int | None) -> str:
         How many releases there are.
     compared_with
         With how many releases before it each one was compared; None: with all of them.
+    of_audience
+        Whether these releases are also those of other publications for the same audience.
     """
+    audience = " of its audience" if of_audience else ""
     if released == 1:
         return "1 release"
     if compared_with == 0:
         return f"{released} releases, each alone (no two of them were compared)"
     if compared_with == 1:
-        return f"{released} releases, each alone and together with the one before it (other pairs were not compared)"
+        return (
+            f"{released} releases, each alone and together with the one{audience} before it (other pairs were not "
+            "compared)"
+        )
     if compared_with is not None:
         return (
-            f"{released} releases, each alone and together with any of the {compared_with} before it (other pairs were "
-            "not compared)"
+            f"{released} releases, each alone and together with any of the {compared_with}{audience} before it (other "
+            "pairs were not compared)"
         )
     if released == 2:
         return "2 releases, each alone and both together"

@@ -97,9 +97,14 @@ class CandidateTrial:
         return not self.refused and self.releases > 0
 
     @property
+    def is_safe(self) -> bool:
+        """Whether no cut was withheld, every attack over the series is bounded, and the verdict is SAFE."""
+        return self.holds and not self.withheld and self.series and self.verdict in (None, "SAFE")
+
+    @property
     def proposable(self) -> bool:
-        """Whether every cut became a release, and the verdict on the series is SAFE."""
-        return self.holds and not self.unreleased and self.series and self.verdict in (None, "SAFE")
+        """Whether it is safe, and every cut became a release."""
+        return self.is_safe and not self.waiting
 
     @property
     def worth(self) -> float:
@@ -277,14 +282,18 @@ def propose(
     Returns
     -------
     tuple
-        The trials, and the proposal: None if no candidate with at least K holds over the series.
+        The trials, and the proposal: the best candidate with at least K that released at every cut; without one, the
+        best of those whose other cuts only waited for more cases. None if there is none of these either.
     """
     trials = []
     for candidate in candidates(log, K, settings.process.sensitive, C):
         step(candidate.publication.name)
         trials.append(attempt(candidate, log, settings, folder / candidate.publication.name))
-    holding = [trial for trial in trials if trial.proposable and trial.candidate.least >= K]
-    return trials, max(holding, key=lambda trial: _rank(trial, goal), default=None)
+    safe = [trial for trial in trials if trial.is_safe and trial.candidate.least >= K]
+    released_at_every_cut = [trial for trial in safe if trial.proposable]
+    # A cut that waited breaks no bound, and its cases leave later. In a short log no candidate may be without one.
+    best = max(released_at_every_cut or safe, key=lambda trial: _rank(trial, goal), default=None)
+    return trials, best
 
 
 def _rank(trial: CandidateTrial, goal: Goal) -> tuple[float, ...]:

@@ -188,7 +188,7 @@ class ReleaseService:
             self.check_mirror(contents=True)
             self._read_earlier()
             finish(self)
-            self._keep_configuration_for_approval()
+            self._keep_configuration()
             self._opened = opened.pop_all()
 
     def close(self) -> None:
@@ -205,14 +205,15 @@ class ReleaseService:
                 ARCHIVE,
             )
 
-    def _keep_configuration_for_approval(self) -> None:
-        """Keep a copy of the configuration in the folder: `approve` and `reject` know the folder alone.
+    def _keep_configuration(self) -> None:
+        """Keep a copy of the configuration in the folder, for commands that get the folder alone.
+
+        These are `approve`, `reject` and `dossier`. A replay without a configuration file has no other copy.
 
         A folder whose claim names another configuration keeps the copy that it has.
         """
-        needs_approval = any(publication.approval == "required" for publication in self.settings.publication)
         claim = self.ledger.view.claim
-        if needs_approval and (claim is None or claim.config in (None, self.settings.digest)):
+        if claim is None or claim.config in (None, self.settings.digest):
             self.folder.keep_configuration(self.settings.written())
 
     def check_mirror(self, *, contents: bool = False) -> None:

@@ -13,6 +13,7 @@ from stream.daemon.status import BuildStatus, read_status
 from stream.ledger.layout import OperatorLayout
 from tests.kafka.broker import Broker, ForeignBroker
 from tests.kafka.refold import refold, released
+from tests.kafka.scenario import Keeper
 from tests.kafka.site import IDENTITY, PATIENCE, Site, publication
 from tests.patience import wait_for_end
 
@@ -170,5 +171,31 @@ def test_a_build_that_never_ends_stops_no_other_cut(broker: AnyBroker, name: str
         assert [withheld["cut"], seal["cut"]] == [release.cut.id for release in expected]
         assert released(one.output(), "plain", ()) == [expected[1].content]
         assert not OperatorLayout(one.output()).ended_build.exists()
+    finally:
+        one.close()
+
+
+def test_a_build_that_is_killed_twice_stops_no_other_cut(broker: AnyBroker, name: str, tmp_path: Path) -> None:
+    """Two starts are killed during the build of one cut, as the kernel does if memory is short. The third one withholds
+    the cut and says why; the events that it exposed leave with the next release."""
+    one = _site(broker, name, tmp_path)
+    try:
+        ingest = one.start("ingest")
+        coordinator = Keeper(one, "coordinator", ["built:1", "built:1"])
+        one.send(_events(0, "register", 0))
+        one.wait(lambda: len(one.ledger("withheld")) == 1, "a decision on the cut")
+        one.send(_events(WINDOW, "register", 4))
+        one.wait(lambda: len(one.ledger("published")) == 1, "the next release")
+        assert coordinator.stop() == 0
+        assert coordinator.codes == [-9, -9, 0]
+        assert one.stop(ingest) == [0]
+        (withheld,) = one.ledger("withheld")
+        (seal,) = one.ledger("seal")
+        assert "was killed 2 times while it built this cut" in withheld["body"]["reasons"][0]
+        records = [(offset, value or b"") for _, offset, value in one.records(f"veilstream.{one.name}.delta")]
+        _, expected = refold(records, ())
+        assert [withheld["cut"], seal["cut"]] == [release.cut.id for release in expected]
+        assert released(one.output(), "plain", ()) == [expected[1].content]
+        assert not OperatorLayout(one.output()).started_build.exists()
     finally:
         one.close()

@@ -62,5 +62,8 @@ def test_what_is_proposed_holds_and_is_no_worse_than_the_default(
     assert outcome.decisions
     assert not outcome.withheld
     for _, decision in outcome.decisions:
+        if decision.waits:  # in so short a log, no candidate may be without such a cut
+            assert chosen.waiting
+            continue
         worst = [worst_anonymity(decision.audit["anonymity"], measure) for measure in ("ka", "fa", "ca", "ba")]
         assert all(value is None or value == 0 or value >= K for value in worst)

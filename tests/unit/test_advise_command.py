@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -97,7 +98,26 @@ def test_nothing_is_proposed_where_no_candidate_holds(
     shown = capsys.readouterr().out
     assert "no candidate holds over the series" in shown
     assert "nearest: " in shown
+    assert "too few cases for K = 1000: give a longer log or a smaller --K" in shown
     assert not target.exists()
+
+
+def test_a_proposal_with_a_cut_that_waited_states_it(
+    log: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A log that is too short for a release at every cut gets a proposal, and the reader learns what to expect."""
+    propose = advise.propose
+
+    def waited(*arguments: Any, **options: Any) -> Any:
+        trials, best = propose(*arguments, **options)
+        assert best is not None
+        return trials, replace(best, releases=3, waiting=1)
+
+    monkeypatch.setattr(advise, "propose", waited)
+    assert veilstream(["advise", str(log), "--K", "4"]) == 0
+    shown = capsys.readouterr().out
+    assert "1 of 4 cuts waited for more cases" in shown
+    assert "[[publication]]" in shown
 
 
 def test_a_folder_that_does_not_exist_is_reported_before_the_work(

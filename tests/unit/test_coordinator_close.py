@@ -26,7 +26,7 @@ from stream.daemon.status_topic import StatusTopic
 from stream.fold.fold import Fold
 from stream.fold.records import Delta, Tick
 from stream.fold.rules import FoldRules, PublicationRules
-from stream.ledger.folder import EndedBuild, OperatorFolder
+from stream.ledger.folder import EndedBuild, OperatorFolder, StartedBuild
 from stream.run.runner import Runner
 
 DAY = 86_400 * 10**9
@@ -53,7 +53,7 @@ class Unopened(ActiveCoordinator):
         self.host: Any = SimpleNamespace(settings=SimpleNamespace(process=SimpleNamespace(name="p")))
         self.service: Any = SimpleNamespace(watch=None, readable=lambda record: record)
         self.saved, self._saved_at = -1, time.monotonic()
-        self._must_overwrite_checkpoints, self._alarms = False, Alarms()
+        self._must_overwrite_checkpoints, self._alarms, self._build = False, Alarms(), None
         self.saves: list[int] = []
 
     def decide(self, cut: Any) -> None:
@@ -165,3 +165,19 @@ def test_a_build_that_takes_too_long_is_noted_and_ends_the_process(tmp_path: Pat
         one.heartbeat()
         assert codes == [1] * ends
         assert folder.ended_build() == (EndedBuild("q/4/0/0", 7200.0, 7200.0) if ends else None)
+
+
+@pytest.mark.parametrize("builds", [True, False])
+def test_a_stop_during_a_build_is_no_kill(tmp_path: Path, builds: bool) -> None:
+    """A build that a stop cuts off after 20 seconds was not the cause. If none runs, an earlier one may have been."""
+    settings = Settings.model_validate({"process": {"name": "p"}})
+    host: Any = SimpleNamespace(settings=settings, source=Source(topics=("t",)), output=tmp_path, watch=None)
+    one: Any = Coordinator(SimpleNamespace(), host)  # type: ignore[arg-type]
+    one.status = SimpleNamespace(alive=lambda *_: None)
+    one.status_topic = SimpleNamespace(close=lambda: None)
+    with closing(OperatorFolder(tmp_path)) as folder:
+        folder.note_started_build(StartedBuild("p/4/0/0", 1))
+        building = {"publication": "p", "cut": "p/4/0/0", "seconds": 1.0} if builds else None
+        one.engine = SimpleNamespace(building=building, service=SimpleNamespace(folder=folder), close=lambda: None)
+        one.close()
+        assert folder.started_build() == (None if builds else StartedBuild("p/4/0/0", 1))

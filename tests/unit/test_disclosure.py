@@ -22,7 +22,6 @@ from models.disclosure.intervals import (
     BothWays,
     Successes,
     TargetResults,
-    against_control,
     against_guess,
     area_over_folds,
     area_under_curve,
@@ -133,15 +132,22 @@ def test_delong_variance_is_that_of_repeated_samples() -> None:
     assert np.mean(widths) == pytest.approx(np.std(areas), rel=4 / math.sqrt(800))
 
 
+def _counted(successes: int, targets: int, by_chance: int, controls: int) -> TargetResults:
+    """The results of an attack that succeeds on so many targets of the original, and of the control."""
+    original = Successes(np.arange(targets), (np.arange(targets) < successes).astype(np.float64))
+    control = Successes(np.arange(controls), (np.arange(controls) < by_chance).astype(np.float64))
+    return TargetResults(original, control)
+
+
 @pytest.mark.parametrize("measures", [1, 26])
 def test_the_power_is_the_leak_that_nineteen_of_twenty_runs_see(measures: int) -> None:
-    risk = against_control(50, 500, 50, 500, measures)
+    risk = compared(_counted(50, 500, 50, 500), measures)
     assert risk.power is not None
     rng = np.random.default_rng(2)
     rate = 0.1 + risk.power * 0.9
     seen = 0
     for _ in range(1000):
-        run = against_control(float(rng.binomial(500, rate)), 500, float(rng.binomial(500, 0.1)), 500, measures)
+        run = compared(_counted(rng.binomial(500, rate), 500, rng.binomial(500, 0.1), 500), measures)
         seen += run.clear
     # 950 are expected, with a standard deviation of 7; the normal approximation may cost one in a hundred.
     assert 920 <= seen <= 980
@@ -320,15 +326,17 @@ def test_one_fold_is_the_area_under_the_curve() -> None:
 def test_the_lower_limit_of_the_risk_is_above_0_exactly_if_that_of_the_difference_is() -> None:
     for successes in range(0, 101, 5):
         for by_chance in range(0, 100, 5):
-            risk = against_control(successes, 100, by_chance, 100, 1)
-            low, _ = newcombe(successes / 100, 100, by_chance / 100, 100)
+            found = _counted(successes, 100, by_chance, 100)
+            risk = compared(found, 1)
+            original, control = found.original, found.control
+            low, _ = newcombe(original.rate, original.effective, control.rate, control.effective)
             assert risk.low is not None
             assert (risk.low > 0) == (low > 0)
 
 
 def test_a_best_guess_is_never_called_a_leak() -> None:
     assert not against_guess(100, 100, 0.1).clear
-    assert against_control(100, 100, 10, 100, 1).clear
+    assert compared(_counted(100, 100, 10, 100), 1).clear
 
 
 # Singling out

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -152,7 +153,12 @@ def test_attempts_that_were_all_withheld_have_a_dossier(withheld: Path, capfd: p
 def test_the_terms_of_withheld_attempts_need_their_configuration(
     withheld: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    assert execute(["dossier", str(withheld / "out"), "steps"]) == 2
+    """The folder keeps it; a folder of an earlier program may not."""
+    assert "finds no case or at least 5 that fit" in written(capfd, str(withheld / "out"), "steps")
+    older = tmp_path / "older"
+    shutil.copytree(withheld / "out", older)
+    OperatorLayout(older).configuration.unlink()
+    assert execute(["dossier", str(older), "steps"]) == 2
     assert "no manifest states what was promised; give the configuration with -c FILE" in capfd.readouterr().err
     (tmp_path / "other.toml").write_text(small(least=32))
     assert execute(["dossier", str(withheld / "out"), "steps", "-c", str(tmp_path / "other.toml")]) == 2
@@ -166,6 +172,18 @@ def test_the_table_of_alternatives_shows_what_would_have_been_released(
     found = data(capfd, *words, "--original", str(withheld / "clinic.csv"))["alternatives"]
     assert {row["value"]: row["released"] for row in found["rows"] if row["name"] == "K"}[5] == 0, "as it was"
     assert next(row for row in found["rows"] if row["name"] == "kind")["released"] == 3
+
+
+def test_the_alternatives_of_a_default_replay_need_no_configuration_file(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """No file of such a configuration ever existed, so the folder must have it, with its digest."""
+    log = write_log(tmp_path / "clinic.csv")
+    output = tmp_path / "out"
+    assert execute(["replay", str(log), "-o", str(output), "--final"]) == 0
+    capfd.readouterr()
+    found = data(capfd, str(output), "--original", str(log))["alternatives"]
+    assert {row["value"] for row in found["rows"] if row["name"] == "K"} >= {10, 20}
 
 
 def test_what_was_spent_is_what_the_ledger_has_now(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -520,3 +538,6 @@ def test_a_process_map_has_no_cases(tmp_path: Path, capfd: pytest.CaptureFixture
     assert "A release shows a process map: how often each step follows another, with intervals, and a model." in part_1
     assert "Case ids" not in part_1
     assert "None of its cases" not in part_1
+    first = written(capfd, str(output), "counts").split("## 1. ")[0]
+    assert "veilstream assess attacks logs, and a map has no cases" in first
+    assert "audit-epsilon --mechanism dp-model" in first

@@ -286,3 +286,17 @@ def test_activities_are_shown_where_somebody_asks_for_them(tmp_path: Path, capsy
     (line,) = [row for row in shown.splitlines() if row.startswith("activities = ")]
     assert tomllib.loads(line) == {"activities": labels}
     assert "derived from the data, so it is not public" in shown
+
+
+@pytest.mark.parametrize("rows", ["", "c1,a,,x\n"])
+def test_no_format_of_times_is_claimed_without_a_time(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], rows: str
+) -> None:
+    """A header alone was described as times in ISO 8601 with a zone, and declared so for mechanisms with epsilon."""
+    file = tmp_path / "header.csv"
+    file.write_text(f"case:concept:name,concept:name,time:timestamp,note\n{rows}", encoding="utf-8")
+    found = inspected(capsys, str(file))
+    assert found["time"] == {"format": None, "zone": None}
+    assert "iso" not in " ".join(found["declared"])
+    assert execute(["inspect", str(file)]) == 2
+    assert "ISO 8601" not in capsys.readouterr().out

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import signal
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -18,11 +20,12 @@ from models.attacks import linkability
 from models.errors import RefusedError
 from models.eventlog import Column, EventLog
 from stream.ledger import release_record
-from stream.ledger.folder import EndedBuild
+from stream.ledger.folder import EndedBuild, StartedBuild
 from stream.ledger.layout import OperatorLayout
 from stream.release import pipeline, public_files
 from stream.release.audits import comparison
 from stream.release.contract import Attempt, Exposure
+from stream.release.failpoints import Failpoint
 from stream.release.schedule import ReleaseClock, SimulatedClock
 from stream.run.service import ReleaseService
 from tests.entries import body_of, entry
@@ -257,6 +260,91 @@ def test_a_record_of_an_ended_build_that_cannot_be_read_stops_nothing(tmp_path: 
     with _service(tmp_path, _settings({"mechanism": IDENTITY})) as service:
         OperatorLayout(tmp_path / "out").ended_build.write_bytes(b"{")
         assert service.pipelines["p"].attempt(_attempt()).status == "sealed"
+
+
+def _daemons(folder: Path, mechanism: Any, at: Any = lambda _point: None) -> ReleaseService:
+    """The service of a daemon."""
+    return ReleaseService(_settings({"mechanism": mechanism}), folder / "out", at=at, intake="records")
+
+
+def _killed_in_a_build(folder: Path, attempt: Attempt) -> int:
+    """Decide an attempt in a process that is killed at the end of its build; return how the process ended."""
+
+    def die(point: str) -> None:
+        if point == Failpoint.BUILT:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    child = os.fork()
+    if child == 0:
+        try:
+            _daemons(folder, IDENTITY, die).pipelines["p"].attempt(attempt)
+        finally:
+            os._exit(1)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def test_a_build_that_was_killed_twice_is_withheld(tmp_path: Path) -> None:
+    """The third start withholds the cut and names its size; the next cut is built, and the decision stays."""
+    attempt = _attempt("p@1.0.0")
+    assert [_killed_in_a_build(tmp_path, attempt) for _ in range(2)] == [-signal.SIGKILL] * 2
+    log = attempt.exposure.log
+    with closing(_daemons(tmp_path, IDENTITY)) as service:
+        one = service.pipelines["p"]
+        found = one.attempt(attempt)
+        assert found.status == "withheld"
+        reason = f"was killed 2 times while it built this cut ({log.n_cases} cases, {log.n_events} events)"
+        assert reason in found.reasons[0]
+        assert "too little memory" in found.reasons[0]
+        assert one.attempt(attempt).reasons == found.reasons
+        assert one.attempt(_attempt("p@2.0.0")).status == "sealed"
+        assert service.folder.started_build() is None
+
+
+def test_one_kill_during_a_build_withholds_nothing(tmp_path: Path) -> None:
+    """It can have another cause. A finished build clears the count, and so does a build of another cut."""
+    assert _killed_in_a_build(tmp_path, _attempt("p@1.0.0")) == -signal.SIGKILL
+    assert _killed_in_a_build(tmp_path, _attempt("p@2.0.0")) == -signal.SIGKILL
+    with closing(_daemons(tmp_path, IDENTITY)) as service:
+        assert service.folder.started_build() == StartedBuild("p@2.0.0", 1)
+        one = service.pipelines["p"]
+        assert [one.attempt(_attempt(f"p@{cut}.0.0")).status for cut in (1, 2)] == ["sealed", "sealed"]
+        assert service.folder.started_build() is None
+
+
+@pytest.mark.parametrize(("error", "is_counted"), [(RefusedError("no"), False), (MemoryError(), True)])
+def test_an_error_of_a_build_is_no_kill(tmp_path: Path, error: Exception, is_counted: bool) -> None:
+    """A process that ends in order is started again without a limit, unless it had too little memory."""
+
+    def fail(point: str) -> None:
+        if point == Failpoint.BUILT:
+            raise error
+
+    with closing(_daemons(tmp_path, IDENTITY, fail)) as service:
+        with pytest.raises(type(error)):
+            service.pipelines["p"].attempt(_attempt("p@1.0.0"))
+        assert service.folder.started_build() == (StartedBuild("p@1.0.0", 1) if is_counted else None)
+
+
+def test_a_replay_counts_no_kills(tmp_path: Path) -> None:
+    """A person starts it again, with more memory: its releases are those of a replay that was not killed."""
+    seen = []
+
+    def look(point: str) -> None:
+        if point == Failpoint.BUILT:
+            seen.append(OperatorLayout(tmp_path / "out").started_build.exists())
+
+    settings = _settings({"mechanism": IDENTITY})
+    with closing(ReleaseService(settings, tmp_path / "out", at=look, intake="rows")) as service:
+        service.pipelines["p"].attempt(_attempt("p@1.0.0"))
+    assert seen == [False]
+
+
+def test_a_record_of_a_started_build_that_cannot_be_read_stops_nothing(tmp_path: Path) -> None:
+    """The count begins again."""
+    with closing(_daemons(tmp_path, IDENTITY)) as service:
+        OperatorLayout(tmp_path / "out").started_build.write_bytes(b"{")
+        assert service.pipelines["p"].attempt(_attempt()).status == "sealed"
+        assert not OperatorLayout(tmp_path / "out").started_build.exists()
 
 
 def test_an_audit_that_needs_too_much_room_withholds_its_cut_alone(

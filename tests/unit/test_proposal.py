@@ -160,6 +160,21 @@ def test_nothing_is_proposed_that_holds_for_single_releases_only(
     assert near.candidate.publication.name == "w1"
 
 
+def test_a_candidate_that_only_waited_is_proposed_if_none_released_at_every_cut(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A cut that waits breaks no bound; one that was withheld does. A release at every cut comes first."""
+    waited = replace(_trial("waited", 0.8, 2, ALL), waiting=1, verdict="SAFE")
+    limited = replace(_trial("limited", 0.9, 2, ALL), waiting=1, verdict="LIMITED")
+    withheld = _trial("withheld", 0.9, 2, ALL, withheld=1)
+    alone = _trial("alone", 0.99, 1, {"min_ka": 20})
+    for others, name in (([], "waited"), ([_trial("every", 0.5, 9, ALL)], "every")):
+        _served(monkeypatch, [alone, limited, withheld, waited, *others])
+        _, best = propose(_log(), SETTINGS, 20, tmp_path / name)
+        assert best is not None
+        assert best.candidate.publication.name == name
+
+
 @pytest.mark.parametrize(("goal", "name"), [("utility", "keeps"), ("safety", "safest"), ("timeliness", "soonest")])
 def test_a_goal_decides_between_what_holds(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, goal: advise.Goal, name: str

@@ -195,17 +195,49 @@ def test_other_suppression_has_no_such_rules() -> None:
     ],
 )
 def test_safe_names_the_pairs_that_were_compared(releases: int, looks_back: int | None, subject: str) -> None:
-    """FA, CA and BA compare two releases, and `against` may leave out pairs: the sentence promises no others.
-
-    Rows of another publication of the audience are no pairs of this one.
-    """
+    """FA, CA and BA compare two releases, and `against` may leave out pairs: the sentence promises no others."""
     audits = []
     for number in range(1, releases + 1):
         first = 1 if looks_back is None else max(1, number - looks_back)
         pairs = [{"earlier": earlier, "fa": 30, "ca": 30, "ba": 21} for earlier in range(first, number)]
-        other = {"earlier": 1, "publication": "q", "fa": 30, "ca": 30, "ba": 30}
-        anonymity = {"status": "ok", "reason": "", "ka": 25, "true_linker": [*pairs, other], "results": []}
+        anonymity = {"status": "ok", "reason": "", "ka": 25, "true_linker": pairs, "results": []}
         audits.append(audit(number, ALL, anonymity=anonymity))
     (found,) = verdicts({"p": audits}, {})
     assert found.verdict == "SAFE"
     assert found.sentence.startswith(f"{subject}: at least 20 cases match (or none)")
+
+
+@pytest.mark.parametrize(
+    ("looks_back", "subject"),
+    [
+        (None, "3 releases, each alone and any two of them together"),
+        (
+            1,
+            "3 releases, each alone and together with the one of its audience before it (other pairs were not "
+            "compared)",
+        ),
+        (
+            3,
+            "3 releases, each alone and together with any of the 3 of its audience before it (other pairs were not "
+            "compared)",
+        ),
+    ],
+)
+def test_pairs_of_an_audience_are_compared_too(looks_back: int | None, subject: str) -> None:
+    """Two publications release in turn: `against = "last"` compares each release with one of the other publication.
+
+    The verdict stated that no two releases were compared.
+    """
+    order = [(name, number) for number in (1, 2, 3) for name in ("p", "q")]
+    audits: dict[str, list[dict[str, Any]]] = {"p": [], "q": []}
+    for place, (name, number) in enumerate(order):
+        first = 0 if looks_back is None else max(0, place - looks_back)
+        rows = []
+        for other, earlier in order[first:place]:
+            row = {"earlier": earlier, "fa": 30, "ca": 30, "ba": 21}
+            rows.append(row if other == name else {**row, "publication": other})
+        anonymity = {"status": "ok", "reason": "", "ka": 25, "true_linker": rows, "results": []}
+        audits[name].append(audit(number, ALL, anonymity=anonymity))
+    for found in verdicts(audits, {}):
+        assert found.verdict == "SAFE"
+        assert found.sentence.startswith(f"{subject}: at least 20 cases match (or none)")

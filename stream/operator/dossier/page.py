@@ -173,7 +173,7 @@ def _weaknesses(evidence: DossierEvidence, texts: DossierTexts) -> Iterator[str]
     files = evidence.assessments
     if not files:
         if evidence.has_release:
-            yield texts.say("first.no_assessment")
+            yield texts.say("first.no_assessment_map" if _is_map(evidence) else "first.no_assessment")
         return
     results: dict[str, set[str]] = {}
     for file in files:

@@ -164,16 +164,20 @@ class Ingest:
         A delta without events reports the deleted offsets between two parts.
         """
         generation = self._current_generation()
-        # Records that were buffered before a rebalance are read again by the member that owns them now.
+        # Records that were fetched before a rebalance are read again by the member that owns them now.
         records_of = fetch.records if fetch.generation_id == generation.number else {}
         if records_of:
             self._check_no_fetch_lost(fetch)
         await self._check_logs(records_of)
         covered = await self._covered_positions(records_of)
+        if self._current_generation() is not generation:
+            # A rebalance came while the broker was asked. The new generation continues at the committed position, which
+            # may be before these records: compared with it, the records between would count as skipped.
+            records_of = {}
         sends: list[Any] = []
         ends: dict[TP, int] = {}
         for tp, records in records_of.items():
-            await self._check_start(tp, covered[tp] + 1, records[0].offset)
+            await self._check_start(generation, tp, covered[tp] + 1, records[0].offset)
             runs = list(_runs(records))
             log_begin = await self._begin_behind_holes(tp, covered[tp], runs)
             position = covered[tp]
@@ -341,18 +345,18 @@ class Ingest:
 
     # positions and holes
 
-    async def _check_start(self, tp: TP, expected: int, offset: int) -> None:
+    async def _check_start(self, generation: Generation, tp: TP, expected: int, offset: int) -> None:
         """Check that the first events of an assignment follow those of the one before, or a hole of the log.
 
         A rebalance can skip events; they would be committed, and no delta would show it. The process then ends and
         reads them again.
         """
-        if tp not in self._generation.started_partitions and offset > expected:
+        if tp not in generation.started_partitions and offset > expected:
             loop = asyncio.get_running_loop()
             first = await loop.run_in_executor(None, first_record, self.source, tp, expected, offset)
             if first < offset:
                 raise VeilstreamError(f"{tp.topic}/{tp.partition}: offsets {first} to {offset - 1} were skipped")
-        self._generation.started_partitions.add(tp)
+        generation.started_partitions.add(tp)
 
     async def _covered_positions(self, partitions: Collection[TP]) -> dict[TP, int]:
         """Return the offset of each partition that is covered before the next delta.

@@ -137,6 +137,38 @@ def resume_late() -> None:
     Consumer.perform_seek = late
 
 
+def keep_in_hand() -> None:
+    """Let a rebalance come while two batches are in hand: one is sent, and the broker is asked about the next one.
+
+    Both wait until the group has a new generation.
+    """
+    import asyncio
+    from collections.abc import Mapping
+
+    from stream.daemon.ingest import Ingest
+
+    acknowledge, check_logs = Ingest.acknowledge, Ingest._check_logs
+
+    async def next_generation(self):  # type: ignore[no-untyped-def]
+        present = self.app.consumer_generation_id
+        while self.app.consumer_generation_id == present:
+            await asyncio.sleep(0.01)
+        Ingest.acknowledge, Ingest._check_logs = acknowledge, check_logs
+
+    async def acknowledge_late(self, sent, fetch):  # type: ignore[no-untyped-def]
+        await next_generation(self)
+        await acknowledge(self, sent, fetch)
+
+    async def check_late(self, partitions):  # type: ignore[no-untyped-def]
+        is_batch = isinstance(partitions, Mapping) and bool(partitions)  # and not a report
+        if is_batch and self._previous_batch is not None:
+            print("two batches are in hand", flush=True)
+            await next_generation(self)
+        await check_logs(self, partitions)
+
+    Ingest.acknowledge, Ingest._check_logs = acknowledge_late, check_late
+
+
 def leave_out(*, always: bool) -> None:
     """Leave a delta of the first partition out of the records that the coordinator gets.
 
@@ -173,6 +205,7 @@ KINDS = {
     "wide": (widen_rebalance,),
     "wide-hole": (widen_rebalance, leave_the_hole),
     "hang": (hang,),
+    "in-hand": (keep_in_hand,),
 }
 
 

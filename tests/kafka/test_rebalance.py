@@ -81,6 +81,28 @@ def _worker_in_a_rebalance(broker: AnyBroker, name: str, folder: Path, fault: st
     return first.codes[:-1], reported()
 
 
+def test_a_worker_with_batches_in_hand_continues_when_another_one_starts(
+    broker: AnyBroker, name: str, tmp_path: Path
+) -> None:
+    """The rebalance comes while the broker is asked about a batch, and the batch before it is not acknowledged. The
+    worker compared the batch with the committed position, saw a hole that nobody made, and ended with 1."""
+    one = scenario.site(broker.bootstrap, name, tmp_path)
+    values = scenario.events(cases=20)
+    half = len(values) // 2
+    try:
+        scenario.send(one, values[:half])
+        first = one.start("ingest", fault="in-hand")
+        one.wait(lambda: one.covered() > 0, "a first batch in the delta topic")
+        scenario.send(one, values[half:])
+        one.wait(lambda: "two batches are in hand" in one.logs(), "a second batch")
+        second = one.start("ingest")
+        one.wait(lambda: one.covered() == len(values), "all events in the delta topic")
+        assert one.stop(first, second) == [0, 0]
+    finally:
+        one.close()
+    assert "were skipped" not in one.logs()
+
+
 def test_a_standby_that_takes_over_gets_every_record(broker: AnyBroker, name: str, tmp_path: Path) -> None:
     """The standby had no partition, the active one dies, and many records wait: those that the client fetches while
     the flow is about to be resumed are not thrown away in the middle of what was handed over."""

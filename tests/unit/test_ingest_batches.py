@@ -167,6 +167,45 @@ def test_a_batch_alone_is_acknowledged_without_another_one() -> None:
     asyncio.run(scenario())
 
 
+@pytest.mark.parametrize("question", ["leaders", "begins"])
+def test_a_rebalance_while_the_broker_is_asked_about_a_batch_is_no_hole(
+    log: Log, monkeypatch: pytest.MonkeyPatch, question: str
+) -> None:
+    """Two workers start at once, and the first one has sent a batch that is not durable yet. The next batch was
+    compared with the committed position of the new generation, "offsets 0 to 2 were skipped", and the worker ended."""
+    answer = getattr(log, question)
+
+    async def scenario() -> None:
+        app = App()
+        ingest = worker(app)
+        await ingest.batch(app.events(0, 3))
+
+        def rebalance(places: Any) -> Any:
+            app.consumer_generation_id = 2
+            return answer(places)
+
+        setattr(log, question, rebalance)
+        ingest._logs_checked_at = float("-inf")
+        if question == "begins":
+            ingest._generation.covered.clear()  # another partition of the batch is new
+        stale = asyncio.ensure_future(ingest.batch(app.events(3, 2)))
+        while ingest._generation.number != 2:
+            await asyncio.sleep(0)
+        app.producer.durable[0].set_result(TAKEN)
+        await stale
+        assert [(one["prev"], one["last"]) for one in app.producer.sent] == [(-1, 2)]
+        app.producer = Broker()
+        again = app.events(0, 5)
+        again.generation_id = 2
+        await ingest.batch(again)
+        await settle()
+        assert [(one["prev"], one["last"]) for one in app.producer.sent] == [(-1, 4)]
+        assert app.crashes == []
+
+    monkeypatch.setattr(ingest_module, "first_record", lambda *_: 0)
+    asyncio.run(scenario())
+
+
 @pytest.mark.parametrize("followed", [True, False], ids=["with a batch behind it", "alone"])
 def test_a_batch_that_fails_ends_the_process_and_nothing_behind_it_is_acknowledged(followed: bool) -> None:
     """Also where the batch behind it is durable: its offsets would be committed over those that are lost."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
+import time
 from typing import TYPE_CHECKING
 
 import structlog
@@ -30,6 +31,32 @@ LIBRARIES = {
 }
 """The least level of each library, whatever level is configured. Their chatter names partitions and tasks, and would
 drown ours; kafka and mode warn of every slow moment. Below these levels a client may also print records."""
+
+REPEAT_SECONDS = 60.0
+"""A line of a library is not repeated within this time. While the broker is away the clients log each try: 145 lines a
+second, which are 2.5 GB a day and can fill the disk of the releases."""
+
+MOST_LINES = 1000
+"""Lines that are remembered at most: a library may write values into its templates."""
+
+
+class _NotRepeated(logging.Filter):
+    """Leaves out a library's line if the same one, whatever its values, came a short while ago."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._logged_at: dict[tuple[str, int, str], float] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if record.name == "veilstream" or record.exc_info:
+            return True
+        line, now = (record.name, record.levelno, str(record.msg)), time.monotonic()
+        if now - self._logged_at.get(line, float("-inf")) < REPEAT_SECONDS:
+            return False
+        if len(self._logged_at) >= MOST_LINES:
+            self._logged_at.clear()
+        self._logged_at[line] = now
+        return True
 
 
 class _Once(logging.Filter):
@@ -84,6 +111,7 @@ def configure(level: LogLevel = "info", log_format: LogFormat = "auto") -> None:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(formatter)
     handler.addFilter(_Once())
+    handler.addFilter(_NotRepeated())
     root = logging.getLogger()
     root.handlers[:] = [handler]
     number = logging.getLevelNamesMapping()[level.upper()]

@@ -10,6 +10,7 @@ import logging
 import subprocess
 import sys
 import threading
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import SimpleNamespace
@@ -98,6 +99,30 @@ def test_a_level_concerns_our_lines_and_never_opens_those_of_clients() -> None:
     debug = _written("debug", "json")
     assert "a debug line" in debug
     assert "a record of" not in debug
+
+
+REPEATED = """
+import logging, sys
+from stream.daemon import logs
+logs.REPEAT_SECONDS = float(sys.argv[1])
+logs.configure()
+client, ours = logging.getLogger("aiokafka"), logging.getLogger("veilstream")
+for node in range(100):
+    client.error("Unable connect to node with id %s", node)
+    client.warning("Metadata refresh of %s failed", node)
+    ours.warning("asking again")
+"""
+
+
+@pytest.mark.parametrize(("seconds", "times"), [("3600", 1), ("0", 100)])
+def test_a_client_that_tries_again_and_again_does_not_fill_the_disk(seconds: str, times: int) -> None:
+    """While the broker was away, two processes wrote 145 lines a second. Our own lines are never left out."""
+    command = [sys.executable, "-c", REPEATED, seconds]
+    printed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stderr
+    events = Counter(json.loads(line)["event"].rstrip("0123456789") for line in printed.splitlines())
+    assert events["Unable connect to node with id "] == times
+    assert sum(count for event, count in events.items() if event.startswith("Metadata refresh")) == times
+    assert events["asking again"] == 100
 
 
 class _Collected(logging.Handler):

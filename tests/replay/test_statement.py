@@ -134,6 +134,31 @@ def test_a_recipient_writes_the_same_page_from_the_public_folder(output: Path, t
     assert written(tmp_path, str(tmp_path / "received"), "counted") == written(tmp_path, str(output), "counted")
 
 
+def test_a_file_that_was_changed_on_the_way_is_named(
+    output: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The chain of the manifests holds, and a recipient has no ledger for `verify`."""
+    folder = tmp_path / "received"
+    shutil.copytree(output / "public", folder)
+    assert "Every file was compared, and has the sum that its manifest lists" in written(
+        tmp_path, str(folder), "counted"
+    )
+    first, second, *_ = sorted((folder / "counted").glob("release-*"))
+    (log,) = (path for path in first.iterdir() if path.name != "manifest.json")
+    log.write_bytes(log.read_bytes() + b"x")
+    for path in second.iterdir():
+        if path.name != "manifest.json":
+            path.unlink()
+    text = written(tmp_path, str(folder), "counted")
+    assert f"Release 1 is damaged or changed: {log.name} is missing, or has another sum" in text
+    assert "The files of release 2 are not in this folder, and were not compared" in text
+    assert "Every file was compared" not in text
+    assert "The chain holds" in text
+    capfd.readouterr()
+    assert execute(["statement", str(folder), "counted", "--json"]) == 0
+    assert json.loads(capfd.readouterr().out)["changed_files"] == [{"sequence": 1, "files": [log.name]}]
+
+
 def test_a_manifest_that_was_changed_breaks_the_chain_and_a_hole_is_named(output: Path, tmp_path: Path) -> None:
     """The page reports it instead of passing over it."""
     shutil.copytree(output / "public", tmp_path / "received")

@@ -110,7 +110,7 @@ def _shown(output: Path, release: HeldRelease, history: History, now: Mapping[st
     sha256_of_manifest = digest(path) if release.manifest else ""
     paper = None
     if release.manifest:
-        held_series = [PublishedRelease(release.number, release.manifest, sha256_of_manifest)]
+        held_series = [PublishedRelease(release.number, release.manifest, sha256_of_manifest, folder=release.files)]
         paper = statement(held_series, alone=True, other_releases=other_publications(output, held_series))
     # The verdicts of all publications if this release left.
     verdicts_after = history.verdicts(leaving=key) if release.manifest and audit else []

@@ -1,7 +1,8 @@
 """The statement on a release or a series: one page for recipients, officers and records of processing.
 
-It is made from the public manifests, so that everybody who has the releases can make the same page and compare it. Of
-a release with noise, its log or map is opened as well, to see whether it is empty. No audit, no ledger and no source
+It is made from the public manifests, so that everybody who has the releases can make the same page and compare it. The
+files of each release are compared with the sums of its manifest. Of a release with noise, its log or map is opened as
+well, to see whether it is empty. No audit, no ledger and no source
 data are read: the statement may go wherever the release goes.
 
 The steps are the parts of the file: `releases_of` reads the manifests, `statement` makes sections of text
@@ -62,13 +63,36 @@ class PublishedRelease:
     """One release as its public folder shows it.
 
     `digest`: sha256 of manifest.json; `is_empty`: whether its files are at hand, and are a log with noise and without
-    a trace, or a map with noise and without a step.
+    a trace, or a map with noise and without a step; `folder`: the folder of its files, unless they are not public yet.
     """
 
     number: int
     manifest: Mapping[str, Any]
     digest: str
     is_empty: bool = False
+    folder: Path | None = None
+
+    @property
+    def has_files(self) -> bool:
+        """Whether any of its files is at hand."""
+        return self.folder is not None and any((self.folder / file["path"]).is_file() for file in self._files)
+
+    @property
+    def changed_files(self) -> list[str]:
+        """Files that are missing, or have another sum than the manifest lists; empty if none is at hand."""
+        if self.folder is None or not self.has_files:
+            return []
+        changed = []
+        for file in self._files:
+            path = self.folder / file["path"]
+            if not path.is_file() or digest(path) != file["sha256"]:
+                changed.append(str(file["path"]))
+        return changed
+
+    @property
+    def _files(self) -> Sequence[Mapping[str, Any]]:
+        files: Sequence[Mapping[str, Any]] = self.manifest["files"]
+        return files
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,7 +253,8 @@ def _read(path: Path) -> PublishedRelease:
         raise InputError(f"{path}: is not a manifest of a release")
     if manifest["version"] > VERSION:
         raise InputError(f"{path}: manifest version {manifest['version']}; this program reads version {VERSION}")
-    return PublishedRelease(int(manifest["sequence"]), manifest, digest(path), _is_empty(path.parent, manifest))
+    is_empty = _is_empty(path.parent, manifest)
+    return PublishedRelease(int(manifest["sequence"]), manifest, digest(path), is_empty, path.parent)
 
 
 def _is_empty(folder: Path, manifest: Mapping[str, Any]) -> bool:
@@ -265,6 +290,7 @@ def statement(
         f"This page explains what {contents}, what is promised to the people in the data, and what is not. Every "
         "figure is taken from the public manifests; no source data were read to write this page."
     )
+    changed = {release.number: files for release in series if (files := release.changed_files)}
     content: tuple[Section, ...] = (
         _released(series),
         _contents(last),
@@ -273,7 +299,7 @@ def statement(
         *_together(last, other_releases),
         *_budget(last),
         _method(last),
-        _checks(series, alone=alone),
+        _checks(series, changed, alone=alone),
     )
     words = tuple(explained(" ".join(map(_text, content))))
     sections = (
@@ -293,6 +319,7 @@ def statement(
         "subtracted_by": [release.manifest["publication"] for release in other_releases] if has_budget else [],
         "missing": _missing(series) if not alone else [],
         "chain_holds": _chain(series) if not alone else None,
+        "changed_files": [{"sequence": number, "files": files} for number, files in changed.items()],
         "released_by": program,
         "written_by": software(),
     }
@@ -507,7 +534,7 @@ def _factor(epsilon: float) -> str:
     return format_amount(math.exp(epsilon), 3) if epsilon < 50 else f"e^{format_amount(epsilon, 6)}"
 
 
-def _checks(series: Sequence[PublishedRelease], *, alone: bool) -> Section:
+def _checks(series: Sequence[PublishedRelease], changed: Mapping[int, Sequence[str]], *, alone: bool) -> Section:
     last = series[-1].manifest
     program = last["software"]
     notes = [
@@ -516,6 +543,7 @@ def _checks(series: Sequence[PublishedRelease], *, alone: bool) -> Section:
     ]
     if not alone:
         notes += _on_series(series)
+    notes += _on_files(series, changed)
     files = [(file["path"], file["sha256"]) for file in last["files"]] if alone else []
     rows = [(f"release {release.number}, manifest.json", release.digest) for release in series]
     return Section(
@@ -542,6 +570,20 @@ def _on_series(series: Sequence[PublishedRelease]) -> Iterator[str]:
         yield "The chain is broken: a manifest does not name the one before it. Ask the operator why."
     elif holds:
         yield "The chain holds: each manifest names the one before it."
+
+
+def _on_files(series: Sequence[PublishedRelease], changed: Mapping[int, Sequence[str]]) -> Iterator[str]:
+    """Yield whether the files that are at hand are those of the manifests."""
+    for number, files in changed.items():
+        yield (
+            f"Release {number} is damaged or changed: {', '.join(files)} is missing, or has another sum than its "
+            "manifest lists. Do not use it; ask the operator for it again."
+        )
+    numbers = [release.number for release in series if not release.has_files]
+    if numbers:
+        yield f"The files of release {_ranges(numbers)} are not in this folder, and were not compared."
+    if not changed and not numbers:
+        yield "Every file was compared, and has the sum that its manifest lists."
 
 
 def _missing(series: Sequence[PublishedRelease]) -> list[int]:

@@ -32,23 +32,27 @@ LIBRARIES = {
 """The least level of each library, whatever level is configured. Their chatter names partitions and tasks, and would
 drown ours; kafka and mode warn of every slow moment. Below these levels a client may also print records."""
 
+CLIENTS = {"aiokafka", "kafka"}
+"""Libraries whose lines are not repeated."""
+
 REPEAT_SECONDS = 60.0
-"""A line of a library is not repeated within this time. While the broker is away the clients log each try: 145 lines a
-second, which are 2.5 GB a day and can fill the disk of the releases."""
+"""A line of a Kafka client is not repeated within this time. While the broker is away the clients log each try: 145
+lines a second, which are 2.5 GB a day and can fill the disk of the releases."""
 
 MOST_LINES = 1000
 """Lines that are remembered at most: a library may write values into its templates."""
 
 
 class _NotRepeated(logging.Filter):
-    """Leaves out a library's line if the same one, whatever its values, came a short while ago."""
+    """Leaves out a line of a Kafka client if the same one, whatever its values, came a short while ago."""
 
     def __init__(self) -> None:
         super().__init__()
         self._logged_at: dict[tuple[str, int, str], float] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
-        if record.name == "veilstream" or record.exc_info:
+        library = record.name.partition(".")[0]
+        if library not in CLIENTS or record.exc_info:
             return True
         line, now = (record.name, record.levelno, str(record.msg)), time.monotonic()
         if now - self._logged_at.get(line, float("-inf")) < REPEAT_SECONDS:

@@ -3,7 +3,6 @@ VENV ?= .venv
 PYTHON ?= python3
 BIN := $(VENV)/bin
 LOGS ?= ../shared/logs
-EXTRAS ?= check
 
 .DEFAULT_GOAL := help
 
@@ -19,7 +18,7 @@ $(BIN)/veilstream: pyproject.toml constraints.txt
 	@touch $@
 
 $(VENV)/.checked: pyproject.toml constraints.txt $(BIN)/veilstream
-	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[$(EXTRAS)]'
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[check]'
 	@touch $@
 
 .PHONY: demo

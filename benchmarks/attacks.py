@@ -56,7 +56,7 @@ def measure(earlier: SimpleLog, later: SimpleLog, bk_length: int, ns: list[int])
     done = time.process_time()
     return {
         "variants": [len(earlier.variants), len(later.variants)],
-        "links": len(audit.linkable.later),
+        "links": audit.linkable.n_links,
         "preparation": prepared - begin,
         "search": done - prepared,
         "values": {row.n: row.values if row.linker == "exists" else "none" for row in results},
@@ -75,8 +75,8 @@ def enumeration(earlier: SimpleLog, later: SimpleLog, bk_length: int, n: int, sa
     codes = np.concatenate([block_codes for block_codes, _ in blocks])
     counts = np.concatenate([block_counts for _, block_counts in blocks])
     sample = np.random.default_rng(0).choice(len(codes), sample_size, replace=False)
-    rows = np.repeat(np.arange(len(audit.linkable.start) - 1), np.diff(audit.linkable.start))
-    links = np.column_stack((rows, audit.linkable.later))[(audit.linkable.least & LEAST) <= n]
+    rows, later, least = audit.linkable.links()
+    links = np.column_stack((rows, later))[(least & LEAST) <= n]
     begin, agree = time.process_time(), 0
     for row in sample:
         in1, in2 = matching_rows(judge, codes[row][codes[row] >= 0])

@@ -66,7 +66,7 @@ class Listed:
         began = time.process_time()
         edges = self._edges(*arguments)
         self.cpu += time.process_time() - began
-        self.pairs += len(edges.later)
+        self.pairs += edges.n_links
         return edges
 
 

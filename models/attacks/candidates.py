@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from models.attacks.linkability import CLOSED_FORM, LEAST, THEOREM_2, THEOREM_2_EMPTY_PREFIX, Edges, edges
+from models.attacks.linkability import CLOSED_FORM, LEAST, THEOREM_2, THEOREM_2_EMPTY_PREFIX, Bytes, Edges, edges
 from models.attacks.linker import BaseLinker, Flags
 from models.attacks.pairs import NextOccurrences, RecordClasses, ReleasePair, unmatched
 from models.compiled import kernel, part
@@ -151,10 +151,9 @@ def _cracks(valuer: CandidateValuer, in1: Flags, in2: Flags) -> Ints:
     pair, linkable = valuer.pair, valuer.linkable
     start1, start2 = valuer.value_starts()
     cracks = np.zeros((len(pair.values), 3), dtype=np.int64)
-    in_g1 = np.zeros(len(in1), dtype=np.bool_)
     group_cracks(
-        start1, start2, pair.earlier.count, pair.later.count, linkable.forward, linkable.backward, valuer.n,
-        METHODS[valuer.method], in1, in2, in_g1, cracks,
+        start1, start2, pair.earlier.count, pair.later.count, linkable.runs, valuer.n,
+        METHODS[valuer.method], in1, in2, cracks,
     )  # fmt: skip
     return cracks
 
@@ -191,13 +190,13 @@ def _exact_cracks(valuer: CandidateValuer, in1: Flags, in2: Flags) -> Ints:
 #     earlier rows   start1[s] ... start1[s + 1] - 1     those of them that are in ms1 are the group g1
 #     later rows     start2[s] ... start2[s + 1] - 1     those of them that are in ms2 are the group g2
 #
-# Links are `forward` and `backward` of `linkability.Edges`: where the links of each row begin, the row that each one
-# leads to, and its least n.
+# Links are the `runs` of `linkability.Edges`. `before2[j]` is the number of rows of ms2 before later row j. So a run
+# holds before2[end] - before2[begin] of them.
 
 
 @kernel
-def group_cracks(start1, start2, count1, count2, forward, backward, n, method, in1, in2, in_g1, cracks):  # type: ignore[no-untyped-def]
-    """Set cracks[s] to F, C and B of each sensitive value. `in_g1`: scratch, bool[earlier rows].
+def group_cracks(start1, start2, count1, count2, runs, n, method, in1, in2, cracks):  # type: ignore[no-untyped-def]
+    """Set cracks[s] to F, C and B of each sensitive value.
 
     paper: Theorems 3-5 as printed; an empty group is comparable to all. sound: the same over the exact relation, with
     `|G2 minus g2|`. reference: values of ms2 alone, no comparability test, nothing when G1 is empty, nothing at all
@@ -208,6 +207,9 @@ def group_cracks(start1, start2, count1, count2, forward, backward, n, method, i
     if method == REFERENCE and not (in1.any() and in2.any()):
         return
     tests_comparability = method < REFERENCE
+    before2 = np.zeros(len(in2) + 1, dtype=np.int64)
+    for j in range(len(in2)):
+        before2[j + 1] = before2[j] + in2[j]
     for s in range(len(start1) - 1):
         # Records and rows of the groups g1 and g2.
         size1, rows1 = _group_size(count1, in1, start1[s], start1[s + 1])
@@ -220,7 +222,7 @@ def group_cracks(start1, start2, count1, count2, forward, backward, n, method, i
         # F and C: records of the larger group that find no partner in the smaller one.
         is_comparable = True
         if tests_comparability:
-            is_comparable = _is_comparable(start1[s], start1[s + 1], forward, n, in1, in2, rows1 * rows2)
+            is_comparable = _is_comparable(start1[s], start1[s + 1], runs, n, in1, before2, rows1 * rows2)
         if is_comparable:
             matched = min(size1, size2)
             cracks[s, 0] = size1 - matched
@@ -228,7 +230,7 @@ def group_cracks(start1, start2, count1, count2, forward, backward, n, method, i
 
         # B: records of g2 that cannot all be new.
         if size2 > 0:
-            cracks[s, 2] = _b_crack(s, start1, start2, count1, count2, forward, backward, n, method, in2, in_g1, size2)
+            cracks[s, 2] = _b_crack(s, start1, start2, count1, count2, runs, n, method, in2, before2, size2)
 
 
 @part
@@ -242,47 +244,52 @@ def _group_size(count, inside, begin, end):  # type: ignore[no-untyped-def]
 
 
 @part
-def _is_comparable(begin, end, forward, n, in1, in2, pairs):  # type: ignore[no-untyped-def]
+def _is_comparable(first1, behind1, runs, n, in1, before2, pairs):  # type: ignore[no-untyped-def]
     """Def. 15: every record of the one group is comparable to every record of the other (`pairs` pairs of rows)."""
-    start, later, least = forward
+    start, begin, end, least = runs
     linked = 0
-    for i in range(begin, end):
+    for i in range(first1, behind1):
         if not in1[i]:
             continue
         for k in range(start[i], start[i + 1]):
-            linked += in2[later[k]] and (least[k] & LEAST) <= n
+            if (least[k] & LEAST) <= n:
+                linked += before2[end[k]] - before2[begin[k]]
     return linked == pairs
 
 
 @part
-def _b_crack(s, start1, start2, count1, count2, forward, backward, n, method, in2, in_g1, size2):  # type: ignore[no-untyped-def]
+def _b_crack(s, start1, start2, count1, count2, runs, n, method, in2, before2, size2):  # type: ignore[no-untyped-def]
     """Theorem 5 for the group g2 of value s.
 
     G1: the earlier rows of s that link to a row of g2. G2: the later rows of s that link to a row of G1.
     """
-    # G1, and its records.
-    start, later, least = forward
+    # The records of G1. `covering` counts the runs of G1 that begin at a later row, less those that end before it.
+    start, begin, end, least = runs
+    first2, behind2 = start2[s], start2[s + 1]
+    covering = np.zeros(behind2 - first2 + 1, dtype=np.int64)
     records_g1 = 0
     for i in range(start1[s], start1[s + 1]):
-        in_g1[i] = False
+        is_in_g1 = False
         for k in range(start[i], start[i + 1]):
-            if in2[later[k]] and (least[k] & LEAST) <= n:
-                in_g1[i] = True
-                records_g1 += count1[i]
-                break
+            is_in_g1 |= (least[k] & LEAST) <= n and before2[end[k]] > before2[begin[k]]
+        if not is_in_g1:
+            continue
+        records_g1 += count1[i]
+        for k in range(start[i], start[i + 1]):
+            if (least[k] & LEAST) <= n:
+                covering[begin[k] - first2] += 1
+                covering[end[k] - first2] -= 1
     if records_g1 == 0 and method != PAPER:
         return 0
 
     # The records of G2, and those of them outside g2.
-    back_start, earlier, back_least = backward
-    records_g2, outside_g2 = 0, 0
-    for j in range(start2[s], start2[s + 1]):
-        for k in range(back_start[j], back_start[j + 1]):
-            if in_g1[earlier[k]] and (back_least[k] & LEAST) <= n:
-                records_g2 += count2[j]
-                if not in2[j]:
-                    outside_g2 += count2[j]
-                break
+    records_g2, outside_g2, runs_here = 0, 0, 0
+    for j in range(first2, behind2):
+        runs_here += covering[j - first2]
+        if runs_here > 0:
+            records_g2 += count2[j]
+            if not in2[j]:
+                outside_g2 += count2[j]
 
     # Records of G1 that find no place outside g2 are in g2. The printed formula counts |G2| - |g2| such places, which
     # is too small where g2 is not within G2.
@@ -321,24 +328,31 @@ def joint_value(valuer: CandidateValuer, bk: Codes) -> dict[str, Any]:
     in1, in2 = matching_rows(valuer, bk)
     linked1, linked2 = pair.earlier.linked, pair.later.linked
     items, starts = pair.linked.items, pair.linked.start
-    costs = _joint_costs(items, starts, linked1, linked2, valuer.linkable.forward, valuer.n, bk, in1, in2)
-    m = int(pair.earlier.count[in1].sum()) - _least_cost(valuer, costs)
+    if valuer.linkable.n_links > MOST_JOINT_LINKS:
+        raise InputError(_too_many_joint_links(valuer.linkable.n_links))
+    links = valuer.linkable.links()
+    costs = _joint_costs(items, starts, linked1, linked2, links, valuer.n, bk, in1, in2)
+    m = int(pair.earlier.count[in1].sum()) - _least_cost(valuer, links, costs)
     values.update({"f": values["ms1"] - m, "c": values["ms2"] - m, "fa": m, "ca": m})
     return values
 
 
-def _least_cost(valuer: CandidateValuer, costs: Ints) -> int:
+def _too_many_joint_links(links: int) -> str:
+    return f"{links} links between records are too many for joint links (at most {MOST_JOINT_LINKS})"
+
+
+def _least_cost(valuer: CandidateValuer, links: tuple[Ints, Ints, Bytes], costs: Ints) -> int:
     """Return the fewest records of ms1 without a counted link, over all total linkers."""
     from scipy.sparse import csr_array
     from scipy.sparse.csgraph import min_weight_full_bipartite_matching
 
     count1, count2 = valuer.pair.earlier.count, valuer.pair.later.count
-    row = np.repeat(np.arange(len(count1)), np.diff(valuer.linkable.start))
+    row1, row2, _ = links
     usable = np.flatnonzero(costs >= 0)
-    record_pairs = count1[row[usable]] * count2[valuer.linkable.later[usable]]
+    record_pairs = count1[row1[usable]] * count2[row2[usable]]
     total = int(record_pairs.sum())
     if total > MOST_JOINT_LINKS:
-        raise InputError(f"{total} links between records are too many for joint links (at most {MOST_JOINT_LINKS})")
+        raise InputError(_too_many_joint_links(total))
     # Each link of two rows becomes count1 * count2 links of records:
     #
     #     link           the link that each record pair belongs to
@@ -347,7 +361,7 @@ def _least_cost(valuer: CandidateValuer, costs: Ints) -> int:
     link = np.repeat(usable, record_pairs)
     first_pair = np.cumsum(record_pairs) - record_pairs
     pair_of_link = np.arange(len(link)) - np.repeat(first_pair, record_pairs)
-    i, j = row[link], valuer.linkable.later[link]
+    i, j = row1[link], row2[link]
     first1 = np.cumsum(count1) - count1
     first2 = np.cumsum(count2) - count2
     record1 = first1[i] + pair_of_link // count2[j]
@@ -360,25 +374,22 @@ def _least_cost(valuer: CandidateValuer, costs: Ints) -> int:
 
 
 @kernel
-def _joint_costs(items, starts, linked1, linked2, forward, n, bk, in1, in2):  # type: ignore[no-untyped-def]
+def _joint_costs(items, starts, linked1, linked2, links, n, bk, in1, in2):  # type: ignore[no-untyped-def]
     """Return the cost of each link, -1 if it is not linkable with n.
 
     1: it leaves ms1 without counting. 0: it counts, or its record is not in ms1.
     """
-    start, later, least = forward
-    costs = np.zeros(len(later), dtype=np.int64)
-    for i in range(len(linked1)):
-        variant1 = linked1[i]
-        s1 = items[starts[variant1] : starts[variant1 + 1]]
-        for k in range(start[i], start[i + 1]):
-            j = later[k]
-            if (least[k] & LEAST) > n:
-                costs[k] = -1
-            elif in1[i]:
-                variant2 = linked2[j]
-                s2 = items[starts[variant2] : starts[variant2 + 1]]
-                is_counted = in2[j] and _is_joint(s1, s2, bk, n)
-                costs[k] = 0 if is_counted else 1
+    row1, row2, least = links
+    costs = np.zeros(len(least), dtype=np.int64)
+    for k in range(len(least)):
+        i, j = row1[k], row2[k]
+        if (least[k] & LEAST) > n:
+            costs[k] = -1
+        elif in1[i]:
+            s1 = items[starts[linked1[i]] : starts[linked1[i] + 1]]
+            s2 = items[starts[linked2[j]] : starts[linked2[j] + 1]]
+            is_counted = in2[j] and _is_joint(s1, s2, bk, n)
+            costs[k] = 0 if is_counted else 1
     return costs
 
 

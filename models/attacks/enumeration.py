@@ -108,7 +108,7 @@ class EnumerationTables(NamedTuple):
     count1, count2 : int64[rows], records of each row
     counts : int64[known variants, 2], records of each known variant, earlier and later
     start1, start2 : int64[values + 1], first row of each sensitive value
-    forward, backward : links by earlier and by later rows
+    runs : links by earlier rows
 
     The others are for the method `exact` alone, and empty otherwise. BA adds up over parts: the sensitive values with a
     record that some linker leaves free.
@@ -130,8 +130,7 @@ class EnumerationTables(NamedTuple):
     counts: Any
     start1: Any
     start2: Any
-    forward: Any
-    backward: Any
+    runs: Any
     part_of_row: Any
     part_rows: Any
     open_rows: Any
@@ -156,7 +155,7 @@ class EnumerationState(NamedTuple):
         all known variants. Row `symbols` holds what matches whatever comes next
 
     in1, in2 : rows in the matching sets of one child
-    in_g1, cracks : scratch and answer of `candidates.group_cracks`
+    cracks : answer of `candidates.group_cracks`
     remembered : uint64[REMEMBERED_FLOWS, 3], two hashes, and the answer of the flow + 1 (0: not known)
     scratch : of the flows
     """
@@ -169,7 +168,6 @@ class EnumerationState(NamedTuple):
     hashes: Any
     in1: Any
     in2: Any
-    in_g1: Any
     cracks: Any
     remembered: Any
     scratch: Any
@@ -210,8 +208,7 @@ def _tables(valuer: CandidateValuer) -> EnumerationTables:
         counts=np.column_stack((earlier.per_known(variants), later.per_known(variants))),
         start1=start1,
         start2=start2,
-        forward=valuer.linkable.forward,
-        backward=valuer.linkable.backward,
+        runs=valuer.linkable.runs,
         part_of_row=part_of_row,
         part_rows=np.ascontiguousarray(part_rows),
         open_rows=open_rows,
@@ -240,7 +237,6 @@ def _new_state(valuer: CandidateValuer, tables: EnumerationTables, length: int) 
         hashes=np.zeros((symbols + 1, parts + 1, 2), dtype=np.uint64),
         in1=np.zeros(rows1, dtype=np.bool_),
         in2=np.zeros(rows2, dtype=np.bool_),
-        in_g1=np.zeros(rows1, dtype=np.bool_),
         cracks=np.zeros((len(valuer.pair.values), 3), dtype=np.int64),
         remembered=np.zeros((remembered, 3), dtype=np.uint64),
         scratch=valuer.base.scratch,
@@ -425,7 +421,7 @@ def _value_by_flows(tables, state, depth, begin, end, n, first_row, step, values
             if remembered[place, 2] == 0:
                 _match_rows(first, after, positions, missing, known1, a, n, 0, len(in1), in1)
                 _match_rows(first, after, positions, missing, known2, a, n, 0, len(in2), in2)
-                answer = fewest_leaving(tables.linker, tables.forward, n, in1, in2, tables.loose, state.scratch)
+                answer = fewest_leaving(tables.linker, tables.runs, n, in1, in2, tables.loose, state.scratch)
                 undo(tables.linker)
                 remembered[place, 2] = 1 + answer
             leaving = int(remembered[place, 2]) - 1
@@ -439,7 +435,7 @@ def _value_by_flows(tables, state, depth, begin, end, n, first_row, step, values
             if remembered[place, 2] == 0:
                 rows = part_rows[p]
                 _match_rows(first, after, positions, missing, known2, a, n, rows[2], rows[3], in2)
-                answer = most_free(tables.linker, tables.forward, n, in2, rows, UNREACHED, state.scratch)
+                answer = most_free(tables.linker, tables.runs, n, in2, rows, UNREACHED, state.scratch)
                 undo(tables.linker)
                 remembered[place, 2] = 1 + answer
             free += int(remembered[place, 2]) - 1
@@ -469,8 +465,8 @@ def _value_by_groups(tables, state, depth, begin, end, n, method, first_row, ste
         _match_rows(first, after, positions, missing, tables.known1, a, n, 0, len(in1), in1)
         _match_rows(first, after, positions, missing, tables.known2, a, n, 0, len(in2), in2)
         group_cracks(
-            tables.start1, tables.start2, tables.count1, tables.count2, tables.forward, tables.backward, n, method,
-            in1, in2, state.in_g1, cracks,
+            tables.start1, tables.start2, tables.count1, tables.count2, tables.runs, n, method,
+            in1, in2, cracks,
         )  # fmt: skip
         row = first_row + a * step
         for s in range(len(cracks)):

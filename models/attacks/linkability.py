@@ -38,46 +38,64 @@ LEAST = 127
 NEVER_STOPPED = 1 << 30
 """More symbols than any trace has."""
 
-MOST_LINKS = 1 << 28
-"""Linkable pairs (10 bytes each, twice that while they are listed): with more the system would end the program."""
+MOST_RUNS = 1 << 28
+"""Runs of linkable rows (9 bytes each, twice that while they are listed): with more the system would end the program.
+"""
 
 Bytes = npt.NDArray[np.uint8]
+
+Runs = tuple[Ints, Codes, Codes, Bytes]
+"""Links by earlier rows, in the order that the compiled functions take (`Edges`): start, begin, end, least."""
 
 
 @content_free("cap")
 @dataclass(frozen=True, slots=True)
 class Edges:
-    """All linkable pairs of record classes with least n <= `cap`, from both sides.
+    """All linkable pairs of record classes with least n <= `cap`, as runs of later rows.
+
+    A prefix decides most of a link, and later rows are in lexicographic order. So the rows that an earlier row links to
+    are few runs of neighbours, each with one least n (and bit SUBSEQUENCE), while the pairs grow with the square of the
+    cases. The links of one earlier row to later rows 0 to 6:
+
+        least n of rows 0 to 6     1 1 1 0 - 1 1      (-: more than cap)
+        its runs                   0 <= row < 3: 1    3 <= row < 4: 0    5 <= row < 7: 1
 
     Parameters
     ----------
-    start, later, least
-        Earlier row i links to the rows `later[start[i]:start[i + 1]]`, each with its least n (and bit SUBSEQUENCE).
-    backward
-        The same links by later rows: start, earlier rows, and least n.
+    start
+        int64[earlier rows + 1]. Earlier row i has the runs start[i] to start[i + 1] - 1, in ascending order.
+    begin, end
+        int32[runs]. A run holds the later rows begin to end - 1, all of one sensitive value.
+    least
+        uint8[runs], their least n, and bit SUBSEQUENCE.
     cap
         Largest n.
     """
 
     start: Ints
-    later: Codes
+    begin: Codes
+    end: Codes
     least: Bytes
-    backward: tuple[Ints, Codes, Bytes]
     cap: int
 
-    @classmethod
-    def of(cls, start: Ints, later: Codes, least: Bytes, rows: int, cap: int) -> Edges:
-        """Return the links that are listed by earlier rows. `rows`: number of later rows."""
-        counts = np.bincount(later, minlength=rows)
-        back_start = np.concatenate(([0], np.cumsum(counts))).astype(np.int64)
-        earlier, back_least = np.empty(len(later), dtype=np.int32), np.empty(len(later), dtype=np.uint8)
-        _transpose(start, later, least, back_start[:-1].copy(), earlier, back_least)
-        return cls(start, later, least, (back_start, earlier, back_least), cap)
+    @property
+    def runs(self) -> Runs:
+        """The arrays in the order that the compiled functions of models.attacks.linker take."""
+        return (self.start, self.begin, self.end, self.least)
 
     @property
-    def forward(self) -> tuple[Ints, Codes, Bytes]:
-        """Links by earlier rows, in the order that the compiled functions of models.attacks.linker take."""
-        return (self.start, self.later, self.least)
+    def n_links(self) -> int:
+        """Number of linkable pairs."""
+        return int((self.end.astype(np.int64) - self.begin).sum())
+
+    def links(self) -> tuple[Ints, Ints, Bytes]:
+        """Return the linkable pairs one by one: earlier row, later row, and least n with bit SUBSEQUENCE."""
+        lengths = self.end.astype(np.int64) - self.begin
+        row_of_run = np.repeat(np.arange(len(self.start) - 1), np.diff(self.start))
+        first_link = np.cumsum(lengths) - lengths  # of each run
+        place_in_run = np.arange(lengths.sum()) - np.repeat(first_link, lengths)
+        later = np.repeat(self.begin.astype(np.int64), lengths) + place_in_run
+        return np.repeat(row_of_run, lengths), later, np.repeat(self.least, lengths)
 
 
 CLOSED_FORM, THEOREM_2, THEOREM_2_EMPTY_PREFIX = 0, 1, 2
@@ -87,7 +105,7 @@ CLOSED_FORM, THEOREM_2, THEOREM_2_EMPTY_PREFIX = 0, 1, 2
 def edges(pair: ReleasePair, cap: int, relation: int = CLOSED_FORM) -> Edges:
     """Return all linkable pairs with least n <= cap, by bit-parallel LCS over the tree of later traces.
 
-    Time: for each earlier row the prefixes of later traces within cap, and the links. Memory: 10 bytes a linkable pair.
+    Time: for each earlier row the prefixes of later traces within cap, and the links. Memory: 9 bytes a run of links.
 
     Parameters
     ----------
@@ -101,7 +119,7 @@ def edges(pair: ReleasePair, cap: int, relation: int = CLOSED_FORM) -> Edges:
     Raises
     ------
     TooLargeError
-        If there are more than MOST_LINKS.
+        If they have more than MOST_RUNS runs.
     """
     linked1, linked2 = pair.earlier.linked, pair.later.linked
     items, starts = pair.linked.items, pair.linked.start
@@ -125,15 +143,15 @@ def edges(pair: ReleasePair, cap: int, relation: int = CLOSED_FORM) -> Edges:
         scores=np.zeros((longest2 + 1, 3), dtype=np.int64),
     )
     start = np.zeros(len(linked1) + 1, dtype=np.int64)
-    later, least = _edges(tables, scratch, start, np.int64(cap), np.int64(relation), np.int64(MOST_LINKS))
-    if start[-1] > MOST_LINKS:
+    begin, end, least = _edges(tables, scratch, start, np.int64(cap), np.int64(relation), np.int64(MOST_RUNS))
+    if start[-1] > MOST_RUNS:
         raise TooLargeError(
-            f"with n = {cap} over {MOST_LINKS} pairs of records can be linked, more than fit; ask for a smaller n, "
+            f"with n = {cap} the links between records have over {MOST_RUNS} runs, more than fit; ask for a smaller n, "
             "or name a sensitive attribute"
         )
-    # The listing has up to twice the room that its links need: it is freed before they are listed once more.
-    later, least = later[: start[-1]].copy(), least[: start[-1]].copy()
-    return Edges.of(start, later, least, len(linked2), cap)
+    # The arrays of the listing have up to twice the room that the runs need.
+    runs = start[-1]
+    return Edges(start, begin[:runs].copy(), end[:runs].copy(), least[:runs].copy(), cap)
 
 
 class LinkTables(NamedTuple):
@@ -179,13 +197,13 @@ class LinkScratch(NamedTuple):
 
 
 @kernel
-def _edges(tables, scratch, indptr, cap, relation, most):  # type: ignore[no-untyped-def]
-    """List the linkable pairs by earlier rows, and set where each row begins (`indptr`).
+def _edges(tables, scratch, start, cap, relation, most):  # type: ignore[no-untyped-def]
+    """List the runs of linkable later rows by earlier rows, and set where those of each row begin (`start`).
 
-    If there are more than `most`, the last entry of `indptr` is most + 1.
+    If there are more than `most`, the last entry of `start` is most + 1.
 
     Later rows of one value are in lexicographic order. Each row continues at the position at which it differs from the
-    row before it: its first `begin` symbols are the same. If reading stopped after `stopped` symbols because cap was
+    row before it: its first `same` symbols are the same. If reading stopped after `stopped` symbols because cap was
     passed, all rows that begin with these symbols are skipped.
 
     Each symbol of the earlier row without a related symbol in the later one counts towards n. So a row that lacks more
@@ -194,51 +212,55 @@ def _edges(tables, scratch, indptr, cap, relation, most):  # type: ignore[no-unt
     items, starts, linked1, linked2 = tables.items, tables.starts, tables.linked1, tables.linked2
     value1, later_start, shared, leap = tables.value1, tables.later_start, tables.shared, tables.leap
     rel_start, rel_item, masks = tables.rel_start, tables.rel_item, scratch.masks
-    later = np.empty(1024, dtype=np.int32)
+    begin, end = np.empty(1024, dtype=np.int32), np.empty(1024, dtype=np.int32)
     least = np.empty(1024, dtype=np.uint8)
     size = 0
     for i in range(len(linked1)):
         low, high = starts[linked1[i]], starts[linked1[i] + 1]
         _mark(items, low, high, rel_start, rel_item, masks, True)
         present = _present(items, low, high)
-        j, end = later_start[value1[i]], later_start[value1[i] + 1]
-        least_n, stopped, begin = 0, 0, 0
-        while j < end:
+        j, behind = later_start[value1[i]], later_start[value1[i] + 1]
+        least_n, stopped, same = 0, 0, 0
+        while j < behind:
             if count_ones(present & ~tables.answered[j]) > cap:
                 j += 1
-                if j < end:  # `begin` is what row j has in common with the last row that was read
-                    begin = min(begin, shared[j])
+                if j < behind:  # `same`: how many first symbols row j has in common with the last row that was read
+                    same = min(same, shared[j])
                 continue
             low2, high2 = starts[linked2[j]], starts[linked2[j] + 1]
-            if begin < stopped or stopped == 0:
-                least_n, stopped = _least(items, low2, high2, high - low, scratch, begin, cap, relation)
+            if same < stopped or stopped == 0:
+                least_n, stopped = _least(items, low2, high2, high - low, scratch, same, cap, relation)
             if least_n <= cap:
-                if size == most:
-                    indptr[len(linked1)] = most + 1
-                    return later, least
-                if size == len(later):
-                    later, least = _doubled(later, least)
-                later[size] = j
-                least[size] = least_n + 128 * _subsequence(items, low, high, low2, high2)
-                size += 1
+                link = least_n + 128 * _subsequence(items, low, high, low2, high2)
+                if size > start[i] and end[size - 1] == j and least[size - 1] == link:
+                    end[size - 1] = j + 1
+                else:
+                    if size == most:
+                        start[len(linked1)] = most + 1
+                        return begin, end, least
+                    if size == len(least):
+                        begin, end, least = _doubled(begin, end, least)
+                    begin[size], end[size], least[size] = j, j + 1, link
+                    size += 1
             j += 1
-            while least_n > cap and j < end and shared[j] >= stopped:
+            while least_n > cap and j < behind and shared[j] >= stopped:
                 j = leap[j]
-            if j < end:
-                begin = shared[j]
-        indptr[i + 1] = size
+            if j < behind:
+                same = shared[j]
+        start[i + 1] = size
         _mark(items, low, high, rel_start, rel_item, masks, False)
-    return later, least
+    return begin, end, least
 
 
 @part
-def _doubled(later, least):  # type: ignore[no-untyped-def]
-    """Copy the links into arrays of twice the size."""
-    size = len(later)
-    longer_later, longer_least = np.empty(2 * size, dtype=np.int32), np.empty(2 * size, dtype=np.uint8)
+def _doubled(begin, end, least):  # type: ignore[no-untyped-def]
+    """Copy the runs into arrays of twice the size."""
+    size = len(least)
+    longer_begin, longer_end = np.empty(2 * size, dtype=np.int32), np.empty(2 * size, dtype=np.int32)
+    longer_least = np.empty(2 * size, dtype=np.uint8)
     for k in range(size):
-        longer_later[k], longer_least[k] = later[k], least[k]
-    return longer_later, longer_least
+        longer_begin[k], longer_end[k], longer_least[k] = begin[k], end[k], least[k]
+    return longer_begin, longer_end, longer_least
 
 
 @kernel
@@ -392,17 +414,6 @@ def _subsequence(items, low, high, low2, high2):  # type: ignore[no-untyped-def]
     return 1
 
 
-@kernel
-def _transpose(start, later, least, fill, earlier, back_least):  # type: ignore[no-untyped-def]
-    """List the links by later rows. `fill[j]`: place of the next link of later row j."""
-    for i in range(len(start) - 1):
-        for k in range(start[i], start[i + 1]):
-            at = fill[later[k]]
-            earlier[at] = i
-            back_least[at] = least[k]
-            fill[later[k]] = at + 1
-
-
 # --- Links kept from one candidate to the next ---
 #
 # Whether two classes (sensitive value, variant) are linkable, and with which n, depends on the two alone. From one
@@ -410,15 +421,16 @@ def _transpose(start, later, least, fill, earlier, back_least):  # type: ignore[
 # releases and those of the last candidate are kept, and for the next candidate only pairs with a new class on either
 # side are listed. The result equals listing all pairs; tests/property/test_attacks_kept_links.py compares both.
 
-Listed = tuple[Ints, Codes, Bytes]
-"""Links by earlier rows: row i links to `later[start[i]:start[i + 1]]`, ascending, each with its least n."""
-
-Lister = Callable[[Ints, Ints], Listed]
+Lister = Callable[[Ints, Ints], Runs]
 """Lists the links between some earlier and some later rows, both ascending; later rows by their place among these."""
 
 
-def _none(dtype: Any) -> Callable[[], npt.NDArray[Any]]:
-    return lambda: np.empty(0, dtype=dtype)
+def _none(dtype: Any, size: int = 0) -> Callable[[], npt.NDArray[Any]]:
+    return lambda: np.zeros(size, dtype=dtype)
+
+
+def _no_runs() -> Runs:
+    return np.zeros(1, np.int64), np.zeros(0, np.int32), np.zeros(0, np.int32), np.zeros(0, np.uint8)
 
 
 @content_free()
@@ -430,17 +442,15 @@ class KeptLinks:
     ----------
     earlier, later
         int64, keys of the classes that were compared.
-    row1, row2, least
-        int32, int32, uint8, by link: the places of the two classes among them, and their least n.
+    runs
+        The links between them.
     """
 
     earlier: Ints = field(default_factory=_none(np.int64))
     later: Ints = field(default_factory=_none(np.int64))
-    row1: Codes = field(default_factory=_none(np.int32))
-    row2: Codes = field(default_factory=_none(np.int32))
-    least: Bytes = field(default_factory=_none(np.uint8))
+    runs: Runs = field(default_factory=_no_runs)
 
-    def move_on(self, earlier: Ints, later: Ints, listed: Lister) -> Listed:
+    def move_on(self, earlier: Ints, later: Ints, listed: Lister) -> Runs:
         """Return the links between the classes of the next candidate, and keep them.
 
         Parameters
@@ -455,34 +465,86 @@ class KeptLinks:
         TooLargeError
             If they are too many. Then nothing changes.
         """
-        # Links whose classes both stay keep their n.
-        new_row1, new_row2 = _places(self.earlier, earlier), _places(self.later, later)
-        row1, row2 = new_row1[self.row1], new_row2[self.row2]
-        stay = (row1 >= 0) & (row2 >= 0)
-        parts = [(row1[stay], row2[stay], self.least[stay])]
-        has_kept_links = bool(stay.any())
-
-        # New earlier classes with all later ones, then the other earlier classes with new later ones.
-        is_old1, is_old2 = np.zeros(len(earlier), dtype=np.bool_), np.zeros(len(later), dtype=np.bool_)
-        is_old1[new_row1[new_row1 >= 0]] = True
+        old_row1, new_row2 = _places(earlier, self.earlier), _places(self.later, later)
+        is_old2 = np.zeros(len(later), dtype=np.bool_)
         is_old2[new_row2[new_row2 >= 0]] = True
-        new1, old1 = np.flatnonzero(~is_old1), np.flatnonzero(is_old1)
-        new2, all2 = np.flatnonzero(~is_old2), np.arange(len(later))
-        for rows1, rows2 in ((new1, all2), (old1, new2)):
-            if len(rows1) and len(rows2):
-                start, place2, least = listed(rows1, rows2)
-                parts.append((np.repeat(rows1.astype(np.int32), np.diff(start)), rows2.astype(np.int32)[place2], least))
+        rows1, rows2 = np.arange(len(earlier)), np.arange(len(later))
+        new1, old1, new2 = rows1[old_row1 < 0], rows1[old_row1 >= 0], rows2[~is_old2]
 
-        row1, row2, least = (np.concatenate(columns) for columns in zip(*parts, strict=True))
-        if len(row1) > MOST_LINKS:
-            raise TooLargeError(f"over {MOST_LINKS} pairs of records can be linked, more than fit")
-        if has_kept_links or len(parts) > 2:  # one listing alone is in order
-            # The parts are sorted runs, which a stable sort merges.
-            order = np.argsort(row1.astype(np.int64) * len(later) + row2, kind="stable")
-            row1, row2, least = row1[order], row2[order], least[order]
-        self.earlier, self.later, self.row1, self.row2, self.least = earlier, later, row1, row2, least
-        start = np.concatenate(([0], np.cumsum(np.bincount(row1, minlength=len(earlier))))).astype(np.int64)
-        return start, row2, least
+        # New earlier classes with all later ones, then the other earlier classes with new later ones. The links of two
+        # old classes are kept.
+        of_new1 = _listed(listed, new1, rows2)
+        of_old1 = _listed(listed, old1, new2)
+        row_among = np.empty(len(earlier), dtype=np.int64)  # among those of its kind
+        row_among[new1], row_among[old1] = np.arange(len(new1)), np.arange(len(old1))
+        start = np.zeros(len(earlier) + 1, dtype=np.int64)
+        arguments = old_row1, row_among, self.runs, new_row2, of_new1, of_old1, new2, len(later), np.int64(MOST_RUNS)
+        begin, end, least = _joined(*arguments, start)
+        if start[-1] > MOST_RUNS:
+            raise TooLargeError(f"the links between records have over {MOST_RUNS} runs, more than fit")
+        n_runs = start[-1]
+        self.earlier, self.later = earlier, later
+        self.runs = start, begin[:n_runs].copy(), end[:n_runs].copy(), least[:n_runs].copy()
+        return self.runs
+
+
+def _listed(listed: Lister, rows1: Ints, rows2: Ints) -> Runs:
+    """List the links between some rows; without rows there are none, and nothing is listed."""
+    if len(rows1) and len(rows2):
+        return listed(rows1, rows2)
+    _, begin, end, least = _no_runs()
+    return np.zeros(len(rows1) + 1, dtype=np.int64), begin, end, least
+
+
+NO_LINK = -1
+
+
+@kernel
+def _joined(old_row1, row_among, kept, new_row2, of_new1, of_old1, new2, n_later, most, start):  # type: ignore[no-untyped-def]
+    """Join kept and new links by earlier rows: the runs, and where those of each row begin (`start`).
+
+    `old_row1`: the row of each earlier class among the kept ones, -1 if it is new; `row_among`: its row in `of_new1` or
+    `of_old1`; `new_row2`: the row of each kept later class, -1 if it is gone; `new2`: the rows of new later classes.
+    If there are more runs than `most`, the last entry of `start` is most + 1.
+    """
+    kept_start, kept_begin, kept_end, kept_least = kept
+    begin, end = np.empty(1024, dtype=np.int32), np.empty(1024, dtype=np.int32)
+    least = np.empty(1024, dtype=np.uint8)
+    link = np.empty(n_later, dtype=np.int16)  # of one earlier row to each later row
+    size = 0
+    for i in range(len(old_row1)):
+        # Spread the links of row i over the later rows.
+        link[:] = NO_LINK
+        if old_row1[i] < 0:
+            new_start, new_begin, new_end, new_least = of_new1
+            for k in range(new_start[row_among[i]], new_start[row_among[i] + 1]):
+                link[new_begin[k] : new_end[k]] = new_least[k]
+        else:
+            for k in range(kept_start[old_row1[i]], kept_start[old_row1[i] + 1]):
+                for old_j in range(kept_begin[k], kept_end[k]):
+                    if new_row2[old_j] >= 0:
+                        link[new_row2[old_j]] = kept_least[k]
+            new_start, new_begin, new_end, new_least = of_old1
+            for k in range(new_start[row_among[i]], new_start[row_among[i] + 1]):
+                for place in range(new_begin[k], new_end[k]):
+                    link[new2[place]] = new_least[k]
+
+        # Collect them again as runs.
+        for j in range(n_later):
+            if link[j] == NO_LINK:
+                continue
+            if size > start[i] and end[size - 1] == j and least[size - 1] == link[j]:
+                end[size - 1] = j + 1
+                continue
+            if size == most:
+                start[len(old_row1)] = most + 1
+                return begin, end, least
+            if size == len(least):
+                begin, end, least = _doubled(begin, end, least)
+            begin[size], end[size], least[size] = j, j + 1, link[j]
+            size += 1
+        start[i + 1] = size
+    return begin, end, least
 
 
 def _places(before: Ints, now: Ints) -> Codes:

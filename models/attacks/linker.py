@@ -17,9 +17,8 @@ the linker, to a later row with a free record. Along it every record moves to th
     i0 --link--> j0 ==pair== i1 --link--> j1 ==pair== i2 --link--> j2 (free)
     becomes   i0 == j0,  i1 == j1,  i2 == j2
 
-Arguments of the compiled functions: `linker`, the arrays of `Linker`; `forward` and `backward`, the links of
-`linkability.Edges` by earlier and by later rows; `scratch`, the arrays of `Scratch`; `in1`, `in2`, which rows are in
-the matching sets.
+Arguments of the compiled functions: `linker`, the arrays of `Linker`; `runs`, the links by earlier rows, as
+`linkability.Edges` lists them; `scratch`, the arrays of `Scratch`; `in1`, `in2`, which rows are in the matching sets.
 """
 
 from __future__ import annotations
@@ -192,7 +191,9 @@ class Scratch(NamedTuple):
     queue : rows to visit
     excess : by earlier row, records that have still to be placed
     level1, level2 : steps from those records to each row, -1 if no path leads there
-    next1 : by earlier row, the first link that has not been tried in this phase
+    next1 : by earlier row, the first run of links that has not been tried in this phase
+    next1_row : by earlier row, the first later row of that run that has not been tried
+    next2 : by later row and one more, where to look for the next row that a search has not passed (`not_passed`)
 
     A path that places records begins at an earlier row. Its `came2[j]` is an earlier row, over a link. Its `came1[i]`
     is the number of earlier rows + the later row whose pair it went back over, and i itself where the path begins.
@@ -213,41 +214,60 @@ class Scratch(NamedTuple):
     level1: Ints
     level2: Ints
     next1: Ints
+    next1_row: Ints
+    next2: Ints
 
 
 def scratch_for(rows1: int, rows2: int) -> Scratch:
     """Return the arrays for searches between `rows1` earlier and `rows2` later rows."""
-    sizes = (rows1, rows2, max(rows1, rows2) + 1, rows1, rows1, rows2, rows1)
+    sizes = (rows1, rows2, max(rows1, rows2) + 1, rows1, rows1, rows2, rows1, rows1, rows2 + 1)
     return Scratch(*(np.zeros(size, dtype=np.int64) for size in sizes))
 
 
 @part
-def _open(link, n, mode, in1, in2, i, j):  # type: ignore[no-untyped-def]
-    """Whether row i may send a record to row j, by the least n (and SUBSEQUENCE) of their link.
-
-    `mode`: ANY_PAIR, SUBSEQUENCE_PAIRS or STAYING_PAIRS, the last one by the matching sets `in1` and `in2`.
-    """
+def _run_is_open(link, n, mode):  # type: ignore[no-untyped-def]
+    """Whether a run of links may be used, by its least n (and SUBSEQUENCE) and the `mode`."""
     if (link & LEAST) > n:
         return False
-    if mode == SUBSEQUENCE_PAIRS:
-        return (link & SUBSEQUENCE) != 0
-    return mode == ANY_PAIR or not in1[i] or in2[j]
+    return mode != SUBSEQUENCE_PAIRS or (link & SUBSEQUENCE) != 0
+
+
+@part
+def _may_send(mode, in1, in2, i, j):  # type: ignore[no-untyped-def]
+    """Whether row i may send a record to row j of an open run: with STAYING_PAIRS none leaves the matching sets."""
+    return mode != STAYING_PAIRS or not in1[i] or in2[j]
+
+
+@part
+def not_passed(next2, j):  # type: ignore[no-untyped-def]
+    """Return the first later row from j on that a search has not passed, and the number of rows if there is none.
+
+    next2[j] is j for a row that was not passed, otherwise a later row from where to go on. Each call shortens the way
+    for the next ones, so that the runs of many earlier rows are read in nearly linear time.
+    """
+    while next2[j] != j:
+        next2[j] = next2[next2[j]]
+        j = next2[j]
+    return j
 
 
 @kernel
-def levels(linker, forward, n, mode, in1, in2, scratch):  # type: ignore[no-untyped-def]
+def levels(linker, runs, n, mode, in1, in2, scratch):  # type: ignore[no-untyped-def]
     """Set `level1` and `level2` of `scratch`: the steps from earlier rows with something in `scratch.excess`.
 
     Breadth first, up to the nearest later rows with a free record. Returns whether there are any.
     """
-    start, later, least = forward
+    start, begin, end, least = runs
     queue, excess, level1, level2 = scratch.queue, scratch.excess, scratch.level1, scratch.level2
+    next2 = scratch.next2
     head2, pairs, free = linker.head2, linker.pairs, linker.free
 
     # Begin at the earlier rows with records to place.
     queued, visited = 0, 0
     for j in range(len(level2)):
         level2[j] = -1
+        next2[j] = j
+    next2[len(level2)] = len(level2)
     for i in range(len(level1)):
         level1[i] = -1
         if excess[i] > 0:
@@ -260,51 +280,45 @@ def levels(linker, forward, n, mode, in1, in2, scratch):  # type: ignore[no-unty
         i = queue[visited]
         visited += 1
         for k in range(start[i], start[i + 1]):
-            # Go over a link to a later row that was not reached before.
-            j = later[k]
-            if level2[j] >= 0 or not _open(least[k], n, mode, in1, in2, i, j):
+            if not _run_is_open(least[k], n, mode):
                 continue
-            level2[j] = level1[i] + 1
-            if free[j] > 0:
-                nearest_free = level2[j]
-            if level2[j] == nearest_free:
-                continue
-            # Go back over its pairs to the earlier rows whose records could make room.
-            p = head2[j]
-            while p >= 0:
-                other = pairs[p, ROW1]
-                if level1[other] < 0:
-                    level1[other] = level2[j] + 1
-                    queue[queued] = other
-                    queued += 1
-                p = pairs[p, NEXT2]
+            j = not_passed(next2, begin[k])
+            while j < end[k]:
+                # Go over a link to a later row that was not reached before.
+                if _may_send(mode, in1, in2, i, j):
+                    level2[j] = level1[i] + 1
+                    next2[j] = j + 1
+                    if free[j] > 0:
+                        nearest_free = level2[j]
+                    if level2[j] < nearest_free:
+                        # Go back over its pairs to the earlier rows whose records could make room.
+                        p = head2[j]
+                        while p >= 0:
+                            other = pairs[p, ROW1]
+                            if level1[other] < 0:
+                                level1[other] = level2[j] + 1
+                                queue[queued] = other
+                                queued += 1
+                            p = pairs[p, NEXT2]
+                j = not_passed(next2, j + 1)
     return nearest_free < UNREACHED
 
 
 @part
-def _place(linker, forward, n, mode, in1, in2, source, units, scratch):  # type: ignore[no-untyped-def]
+def _place(linker, runs, n, mode, in1, in2, source, units, scratch):  # type: ignore[no-untyped-def]
     """Walk one augmenting path from row `source` along rising levels to a free later record.
 
-    Returns how many records it carries, 0 if there is none. A row that leads nowhere loses its level, and `next1` of
-    `scratch` skips links tried in vain, so that a phase tries each link once.
+    Returns how many records it carries, 0 if there is none. A row that leads nowhere loses its level, and `next1` and
+    `next1_row` of `scratch` skip links tried in vain, so that a phase tries each link once.
     """
-    start, later, least = forward
-    came1, came2, next1 = scratch.came1, scratch.came2, scratch.next1
+    came1, came2 = scratch.came1, scratch.came2
     level1, level2 = scratch.level1, scratch.level2
     head2, pairs, free = linker.head2, linker.pairs, linker.free
     n_earlier = len(came1)
     came1[source] = source
     i = source
     while True:
-        # From row i, find a link to a later row j on the next level.
-        j = -1
-        while next1[i] < start[i + 1]:
-            k = next1[i]
-            j = later[k]
-            if level2[j] == level1[i] + 1 and _open(least[k], n, mode, in1, in2, i, j):
-                break
-            next1[i] += 1
-            j = -1
+        j = _on_next_level(runs, n, mode, in1, in2, i, scratch)
         if j >= 0:
             came2[j] = i
             if free[j] > 0:
@@ -327,6 +341,24 @@ def _place(linker, forward, n, mode, in1, in2, source, units, scratch):  # type:
             # Row j leads nowhere: try another link of the earlier row that the path came from.
             level2[j] = -1
             i = came2[j]
+
+
+@part
+def _on_next_level(runs, n, mode, in1, in2, i, scratch):  # type: ignore[no-untyped-def]
+    """Return a later row on the next level that row i links to and that was not tried in vain, -1 if there is none."""
+    start, begin, end, least = runs
+    next1, next1_row, level2 = scratch.next1, scratch.next1_row, scratch.level2
+    next_level = scratch.level1[i] + 1
+    while next1[i] < start[i + 1]:
+        k = next1[i]
+        if _run_is_open(least[k], n, mode):
+            for j in range(max(begin[k], next1_row[i]), end[k]):
+                if level2[j] == next_level and _may_send(mode, in1, in2, i, j):
+                    next1_row[i] = j
+                    return j
+        next1[i] += 1
+        next1_row[i] = 0  # runs ascend: the next one begins where it begins
+    return -1
 
 
 @part
@@ -369,25 +401,26 @@ def _beginning(came1, came2, end):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def place_all(linker, forward, n, mode, in1, in2, scratch):  # type: ignore[no-untyped-def]
+def place_all(linker, runs, n, mode, in1, in2, scratch):  # type: ignore[no-untyped-def]
     """Place the records of `scratch.excess` along shortest paths, phase by phase (Dinitz).
 
     Returns how many found no place; `scratch.excess` keeps them. Only after STAYING_PAIRS can the changes be undone:
     the other modes build a linker, which nobody takes back.
     """
-    start = forward[0]
-    excess, next1 = scratch.excess, scratch.next1
+    start = runs[0]
+    excess, next1, next1_row = scratch.excess, scratch.next1, scratch.next1_row
     unplaced = 0
     for i in range(len(excess)):
         unplaced += excess[i]
-    while unplaced > 0 and levels(linker, forward, n, mode, in1, in2, scratch):
+    while unplaced > 0 and levels(linker, runs, n, mode, in1, in2, scratch):
         # One phase: all paths of the present shortest length.
         for i in range(len(excess)):
             next1[i] = start[i]
+            next1_row[i] = 0
         for i in range(len(excess)):
             moved = 1
             while excess[i] > 0 and moved > 0:
-                moved = _place(linker, forward, n, mode, in1, in2, i, excess[i], scratch)
+                moved = _place(linker, runs, n, mode, in1, in2, i, excess[i], scratch)
                 excess[i] -= moved
                 unplaced -= moved
                 if mode != STAYING_PAIRS:
@@ -396,20 +429,33 @@ def place_all(linker, forward, n, mode, in1, in2, scratch):  # type: ignore[no-u
 
 
 @kernel
-def link_equal(linker, forward, linked1, linked2, excess):  # type: ignore[no-untyped-def]
+def link_equal(linker, runs, linked1, linked2, excess):  # type: ignore[no-untyped-def]
     """Link records of equal variants, as far as both sides go; `excess` keeps those without a partner."""
-    start, later, _ = forward
+    start, begin, end, _ = runs
     free, used = linker.free, linker.used
     for i in range(len(excess)):
         if excess[i] == 0:
             continue
         for k in range(start[i], start[i + 1]):
-            j = later[k]
-            if linked1[i] == linked2[j] and excess[i] > 0 and free[j] > 0:
+            # The later rows of a run are in the order of their variants.
+            j = _first_from(linked2, begin[k], end[k], linked1[i])
+            if j < end[k] and linked2[j] == linked1[i] and excess[i] > 0 and free[j] > 0:
                 moved = min(excess[i], free[j])
                 shift(linker, i, j, moved)
                 excess[i] -= moved
                 used[LOGGED] = 0  # the links of a base linker are never undone
+
+
+@part
+def _first_from(ascending, low, high, value):  # type: ignore[no-untyped-def]
+    """Return the first place of ascending[low:high] that holds at least `value`, `high` if there is none."""
+    while low < high:
+        middle = (low + high) // 2
+        if ascending[middle] < value:
+            low = middle + 1
+        else:
+            high = middle
+    return low
 
 
 @kernel
@@ -434,34 +480,27 @@ def give_back(linker, before, now, excess):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def loose_links(linker, forward, loose):  # type: ignore[no-untyped-def]
+def loose_links(linker, runs, loose):  # type: ignore[no-untyped-def]
     """Fill `loose` with the links that are not subsequence pairs, and return how many there are.
 
-    `loose`: int64[P, 3], earlier row, later row, records. The links of a row are sorted by later rows.
+    `loose`: int64[P, 3], earlier row, later row, records.
     """
-    start, later, least = forward
+    start, _, end, least = runs
     head1, pairs = linker.head1, linker.pairs
     n_loose = 0
     for i in range(len(head1)):
         p = head1[i]
         while p >= 0:
             j = pairs[p, ROW2]
-            # Find the link of rows i and j by bisection: `low` is its place in the end.
-            low, high = start[i], start[i + 1]
-            while low < high:
-                middle = (low + high) // 2
-                if later[middle] < j:
-                    low = middle + 1
-                else:
-                    high = middle
-            if (least[low] & SUBSEQUENCE) == 0:
+            run = _first_from(end, start[i], start[i + 1], j + 1)
+            if (least[run] & SUBSEQUENCE) == 0:
                 loose[n_loose, 0], loose[n_loose, 1], loose[n_loose, 2] = i, j, pairs[p, RECORDS]
                 n_loose += 1
             p = pairs[p, NEXT1]
     return n_loose
 
 
-def extend_linker(linker: Linker, forward: Any, linked1: Any, linked2: Any, n: int, scratch: Scratch) -> int:
+def extend_linker(linker: Linker, runs: Any, linked1: Any, linked2: Any, n: int, scratch: Scratch) -> int:
     """Extend a linker to one with n: equal variants first, then subsequence pairs, then any linkable pair.
 
     Records that stay within subsequence pairs never leave a matching set, so a search needs few flows.
@@ -470,55 +509,56 @@ def extend_linker(linker: Linker, forward: Any, linked1: Any, linked2: Any, n: i
     -------
     Records that find no partner; 0 means that a linker exists. `scratch.excess` keeps them by row.
     """
-    link_equal(linker, forward, linked1, linked2, scratch.excess)
+    link_equal(linker, runs, linked1, linked2, scratch.excess)
     everywhere = np.zeros(1, dtype=np.bool_)  # no matching sets: any record may go anywhere
     for mode in (SUBSEQUENCE_PAIRS, ANY_PAIR):
-        unplaced = place_all(linker, forward, n, mode, everywhere, everywhere, scratch)
+        unplaced = place_all(linker, runs, n, mode, everywhere, everywhere, scratch)
     return int(unplaced)
 
 
 @kernel
-def reachable_rows(linker, backward, n, rows, scratch):  # type: ignore[no-untyped-def]
+def reachable_rows(linker, runs, n, scratch):  # type: ignore[no-untyped-def]
     """Set `came2` of `scratch` >= 0 at the later rows with a record that some linker leaves free.
 
     Exact BA >= 1 iff one of these rows is in ms2.
 
-    Breadth first from the later rows with a free record: a record whose row could link to a reached row may move there
-    and leave its own place free. `rows`: first and last + 1 row to look at, of the earlier and of the later release.
-    `came1` and `came2` of rows that the search did not reach are -1.
+    Begins at the later rows with a free record: a record whose row could link to a reached row may move there and leave
+    its own place free. Each pass asks all earlier rows that are not reached yet, until a pass reaches no further one.
+    `came1` and `came2` of rows that are not reached are -1.
     """
-    start, earlier, least = backward
-    came1, came2, queue = scratch.came1, scratch.came2, scratch.queue
+    start, begin, end, least = runs
+    came1, came2, next_reached = scratch.came1, scratch.came2, scratch.next2
     head1, pairs, free = linker.head1, linker.pairs, linker.free
-
-    # Begin at the later rows with a free record.
-    for i in range(rows[0], rows[1]):
+    n_earlier, n_later = len(came1), len(came2)
+    for i in range(n_earlier):
         came1[i] = -1
-    queued, visited = 0, 0
-    for j in range(rows[2], rows[3]):
-        came2[j] = -1
-        if free[j] > 0:
-            came2[j] = len(came1)
-            queue[queued] = j
-            queued += 1
+    for j in range(n_later):
+        came2[j] = n_earlier if free[j] > 0 else -1
 
-    while visited < queued:
-        j = queue[visited]
-        visited += 1
-        for k in range(start[j], start[j + 1]):
-            # Go over a link to an earlier row whose records could move to row j.
-            i = earlier[k]
-            if came1[i] >= 0 or (least[k] & LEAST) > n:
+    reaches_more = True
+    while reaches_more:
+        reaches_more = False
+        next_reached[n_later] = n_later
+        for j in range(n_later - 1, -1, -1):
+            next_reached[j] = j if came2[j] >= 0 else next_reached[j + 1]
+        for i in range(n_earlier):
+            if came1[i] >= 0:
                 continue
-            came1[i] = j
+            # Is there a link from row i to a reached row?
+            for k in range(start[i], start[i + 1]):
+                j = next_reached[begin[k]]
+                if j < end[k] and (least[k] & LEAST) <= n:
+                    came1[i] = j
+                    break
+            if came1[i] < 0:
+                continue
             # Go on over its pairs to the later rows whose places would become free.
             p = head1[i]
             while p >= 0:
                 other = pairs[p, ROW2]
                 if came2[other] < 0:
                     came2[other] = i
-                    queue[queued] = other
-                    queued += 1
+                    reaches_more = True
                 p = pairs[p, NEXT1]
 
 
@@ -533,7 +573,7 @@ def reachable_rows(linker, backward, n, rows, scratch):  # type: ignore[no-untyp
 
 
 @kernel
-def most_free(linker, forward, n, in2, rows, enough, scratch):  # type: ignore[no-untyped-def]
+def most_free(linker, runs, n, in2, rows, enough, scratch):  # type: ignore[no-untyped-def]
     """Exact BA: the most records of ms2 that one linker leaves free, = |ms2| - |L1| + nu(L1, L2 minus ms2).
 
     `rows`: first and last + 1 row to look at, of the earlier and of the later release. Links never leave a sensitive
@@ -547,7 +587,7 @@ def most_free(linker, forward, n, in2, rows, enough, scratch):  # type: ignore[n
             free_inside += free[j]
     enough = min(enough, all_free)
     while free_inside < enough:
-        moved = _move_out(linker, forward, n, in2, rows, enough - free_inside, scratch)
+        moved = _move_out(linker, runs, n, in2, rows, enough - free_inside, scratch)
         if moved == 0:
             break
         free_inside += moved
@@ -555,7 +595,7 @@ def most_free(linker, forward, n, in2, rows, enough, scratch):  # type: ignore[n
 
 
 @part
-def _move_out(linker, forward, n, in2, rows, most, scratch):  # type: ignore[no-untyped-def]
+def _move_out(linker, runs, n, in2, rows, most, scratch):  # type: ignore[no-untyped-def]
     """Move records from rows inside ms2 to free places outside it, along the paths of one search.
 
     A record moves directly, or to a row whose own records move on. Returns how many moved, 0 if no path exists;
@@ -564,8 +604,8 @@ def _move_out(linker, forward, n, in2, rows, most, scratch):  # type: ignore[no-
     another path begins there. One path may take a place or a record that another path needs. That path then moves
     nothing, and the next search looks for it again.
     """
-    start, later, least = forward
-    came1, came2, queue = scratch.came1, scratch.came2, scratch.queue
+    start, begin, end, least = runs
+    came1, came2, queue, next2 = scratch.came1, scratch.came2, scratch.queue, scratch.next2
     ends = scratch.level2  # later rows outside ms2 with a free record that the pairs of row j lead to
     head2, pairs, free = linker.head2, linker.pairs, linker.free
 
@@ -573,8 +613,10 @@ def _move_out(linker, forward, n, in2, rows, most, scratch):  # type: ignore[no-
     for i in range(rows[0], rows[1]):
         came1[i] = -1
     queued, visited, total = 0, 0, 0
+    next2[rows[3]] = rows[3]
     for j in range(rows[2], rows[3]):
         came2[j] = -1
+        next2[j] = j + 1 if in2[j] else j
         if in2[j] and head2[j] >= 0:
             came2[j] = len(came1)
             queue[queued] = j
@@ -594,19 +636,21 @@ def _move_out(linker, forward, n, in2, rows, most, scratch):  # type: ignore[no-
             came1[i] = j
             places = 0  # free places for the records of this pair
             for k in range(start[i], start[i + 1]):
-                other = later[k]
-                if came2[other] >= 0 or in2[other] or (least[k] & LEAST) > n:
+                if (least[k] & LEAST) > n or places >= records:
                     continue
-                came2[other] = i
-                if free[other] == 0:
-                    queue[queued] = other
-                    queued += 1
-                    continue
-                ends[n_ends] = other
-                n_ends += 1
-                places += free[other]
-                if places >= records:
-                    break
+                other = not_passed(next2, begin[k])
+                while other < end[k] and places < records:
+                    if came2[other] < 0:  # another pair of row j may have led to it
+                        came2[other] = i
+                        if free[other] == 0:
+                            queue[queued] = other
+                            queued += 1
+                            next2[other] = other + 1
+                        else:
+                            ends[n_ends] = other
+                            n_ends += 1
+                            places += free[other]
+                    other = not_passed(next2, other + 1)
         # Only now, since moving changes the pairs that the loop above reads. Other paths may end in the same rows: if
         # the first one kept them all to itself, a search would move the records of one row and end.
         for k in range(n_ends):
@@ -642,7 +686,7 @@ def _move_along(linker, came1, came2, end, most):  # type: ignore[no-untyped-def
 
 
 @kernel
-def fewest_leaving(linker, forward, n, in1, in2, loose, scratch):  # type: ignore[no-untyped-def]
+def fewest_leaving(linker, runs, n, in1, in2, loose, scratch):  # type: ignore[no-untyped-def]
     """|ms1| - M: the fewest records of ms1 that one total linker sends out of ms2.
 
     `loose`: int64[P, 3], pairs of the linker (earlier row, later row, records) that are not subsequence pairs; the
@@ -660,14 +704,14 @@ def fewest_leaving(linker, forward, n, in1, in2, loose, scratch):  # type: ignor
             shift(linker, i, j, -records)
             excess[i] += records
             leaving += records
-    unplaced = place_all(linker, forward, n, STAYING_PAIRS, in1, in2, scratch)
+    unplaced = place_all(linker, runs, n, STAYING_PAIRS, in1, in2, scratch)
     if unplaced == 0 or unplaced == leaving:
         return unplaced
-    return _cheapest(linker, forward, n, in1, in2, unplaced, scratch)
+    return _cheapest(linker, runs, n, in1, in2, unplaced, scratch)
 
 
 @part
-def _cheapest(linker, forward, n, in1, in2, unplaced, scratch):  # type: ignore[no-untyped-def]
+def _cheapest(linker, runs, n, in1, in2, unplaced, scratch):  # type: ignore[no-untyped-def]
     """Place the `unplaced` records with the fewest pairs that leave the matching sets; returns that number.
 
     Successive shortest paths. A link from inside ms1 to outside ms2 costs 1, every other link 0; the way back over a
@@ -680,7 +724,7 @@ def _cheapest(linker, forward, n, in1, in2, unplaced, scratch):  # type: ignore[
     is_queued = np.empty(rows1, np.bool_)
     cost = 0
     while unplaced > 0:
-        _measure_distances(linker, forward, n, in1, in2, scratch, distance1, distance2, is_queued)
+        _measure_distances(linker, runs, n, in1, in2, scratch, distance1, distance2, is_queued)
         nearest = UNREACHED
         for j in range(rows2):
             if free[j] > 0:
@@ -696,13 +740,13 @@ def _cheapest(linker, forward, n, in1, in2, unplaced, scratch):  # type: ignore[
 
 
 @part
-def _measure_distances(linker, forward, n, in1, in2, scratch, distance1, distance2, is_queued):  # type: ignore[no-untyped-def]
+def _measure_distances(linker, runs, n, in1, in2, scratch, distance1, distance2, is_queued):  # type: ignore[no-untyped-def]
     """Set the least costs of a path from a record in `scratch.excess` to each row (see `_cheapest`).
 
     Bellman-Ford with a queue of earlier rows: a row is queued again whenever a cheaper path reaches it. The queue is a
     ring of one place more than there are earlier rows.
     """
-    start, later, least = forward
+    start, begin, end, least = runs
     came1, came2, queue, excess = scratch.came1, scratch.came2, scratch.queue, scratch.excess
     head2, pairs = linker.head2, linker.pairs
     rows1, rows2 = len(in1), len(in2)
@@ -726,26 +770,28 @@ def _measure_distances(linker, forward, n, in1, in2, scratch, distance1, distanc
         first = first + 1 if first < rows1 else 0
         is_queued[i] = False
         for k in range(start[i], start[i + 1]):
-            # Go over a link, if that is cheaper than all paths to row j before.
-            j = later[k]
-            distance = distance1[i] + (in1[i] and not in2[j])
-            if (least[k] & LEAST) > n or distance >= distance2[j]:
+            if (least[k] & LEAST) > n:
                 continue
-            distance2[j] = distance
-            came2[j] = i
-            # Go back over the pairs of row j.
-            p = head2[j]
-            while p >= 0:
-                other = pairs[p, ROW1]
-                distance_back = distance - (in1[other] and not in2[j])
-                if distance_back < distance1[other]:
-                    distance1[other] = distance_back
-                    came1[other] = rows1 + j
-                    if not is_queued[other]:
-                        is_queued[other] = True
-                        queue[behind] = other
-                        behind = behind + 1 if behind < rows1 else 0
-                p = pairs[p, NEXT2]
+            for j in range(begin[k], end[k]):
+                # Go over a link, if that is cheaper than all paths to row j before.
+                distance = distance1[i] + (in1[i] and not in2[j])
+                if distance >= distance2[j]:
+                    continue
+                distance2[j] = distance
+                came2[j] = i
+                # Go back over the pairs of row j.
+                p = head2[j]
+                while p >= 0:
+                    other = pairs[p, ROW1]
+                    distance_back = distance - (in1[other] and not in2[j])
+                    if distance_back < distance1[other]:
+                        distance1[other] = distance_back
+                        came1[other] = rows1 + j
+                        if not is_queued[other]:
+                            is_queued[other] = True
+                            queue[behind] = other
+                            behind = behind + 1 if behind < rows1 else 0
+                    p = pairs[p, NEXT2]
 
 
 @part
@@ -806,8 +852,8 @@ class BaseLinker:
             no_links, no_rows = np.zeros((0, 3), dtype=np.int64), np.zeros(0, dtype=np.bool_)
             return cls(n, linkable, linker, scratch, unplaced, excess, no_links, no_rows)
         loose = np.empty((len(linker.pairs), 3), dtype=np.int64)
-        n_loose = loose_links(linker, linkable.forward, loose)
-        reachable_rows(linker, linkable.backward, n, _all_rows(linker), scratch)
+        n_loose = loose_links(linker, linkable.runs, loose)
+        reachable_rows(linker, linkable.runs, n, scratch)
         return cls(n, linkable, linker, scratch, unplaced, excess, loose[:n_loose].copy(), scratch.came2 >= 0)
 
     @property
@@ -824,14 +870,14 @@ class BaseLinker:
     def most_free(self, in2: Flags, enough: int) -> int:
         """Return the exact BA of a candidate, or `enough` if it is not less. Changes the linker until `undo`."""
         rows = _all_rows(self.linker)
-        return int(most_free(self.linker, self.linkable.forward, self.n, in2, rows, enough, self.scratch))
+        return int(most_free(self.linker, self.linkable.runs, self.n, in2, rows, enough, self.scratch))
 
     def fewest_leaving(self, in1: Flags, in2: Flags) -> int:
         """Return |ms1| - M of a candidate. Changes the linker until `undo`."""
         starts_inside, ends_inside = in1[self.loose[:, 0]], in2[self.loose[:, 1]]
         if not (starts_inside & ~ends_inside).any():
             return 0
-        return int(fewest_leaving(self.linker, self.linkable.forward, self.n, in1, in2, self.loose, self.scratch))
+        return int(fewest_leaving(self.linker, self.linkable.runs, self.n, in1, in2, self.loose, self.scratch))
 
     def undo(self) -> None:
         """Go back to the base linker."""
@@ -862,7 +908,7 @@ def base_linkers(pair: ReleasePair, linkable: Edges, ns: Sequence[int], records:
     excess = pair.earlier.count.astype(np.int64)
     for n in sorted(ns):
         scratch.excess[:] = excess
-        unplaced = extend_linker(linker, linkable.forward, pair.earlier.linked, pair.later.linked, n, scratch)
+        unplaced = extend_linker(linker, linkable.runs, pair.earlier.linked, pair.later.linked, n, scratch)
         base = BaseLinker.of(linker, linkable, n, unplaced, scratch)
         excess = base.excess
         yield base

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from models.attacks.linkability import LEAST, Edges, edges
+from models.attacks.linkability import LEAST, Edges, Runs, edges
 from models.attacks.linker import ANY_PAIR, BaseLinker, Flags, Linker, empty_linker, extend_linker, levels, scratch_for
 from models.attacks.pairs import RecordClasses, ReleasePair
 from models.content_free import content_free
@@ -66,7 +66,7 @@ def obstacles(pair: ReleasePair, base: BaseLinker, least_ns: dict[int, int | Non
 
 def _obstacle(pair: ReleasePair, base: BaseLinker, value: int, least: int | None) -> Obstacle:
     excess = np.where(pair.earlier.value == value, base.excess, 0)
-    reached1, reached2 = _hall_witness(base.linker, base.linkable.forward, base.n, excess)
+    reached1, reached2 = _hall_witness(base.linker, base.linkable.runs, base.n, excess)
     return Obstacle(
         value=pair.values[value],
         earlier=int(pair.earlier.count[reached1].sum()),
@@ -75,7 +75,7 @@ def _obstacle(pair: ReleasePair, base: BaseLinker, value: int, least: int | None
     )
 
 
-def _hall_witness(linker: Linker, forward: Any, n: int, excess: Ints) -> tuple[Flags, Flags]:
+def _hall_witness(linker: Linker, runs: Runs, n: int, excess: Ints) -> tuple[Flags, Flags]:
     """Return earlier rows that together link to fewer later records than they hold, and those later rows.
 
     These are the rows that alternating paths reach from the first row with a record in `excess`: none of them leads to
@@ -84,7 +84,7 @@ def _hall_witness(linker: Linker, forward: Any, n: int, excess: Ints) -> tuple[F
     scratch = scratch_for(len(excess), len(linker.free))
     scratch.excess[np.flatnonzero(excess)[0]] = 1
     none = np.zeros(1, dtype=np.bool_)
-    levels(linker, forward, n, ANY_PAIR, none, none, scratch)
+    levels(linker, runs, n, ANY_PAIR, none, none, scratch)
     return scratch.level1 >= 0, scratch.level2 >= 0
 
 
@@ -136,7 +136,7 @@ def _exists(pair: ReleasePair, linkable: Edges, n: int) -> bool:
     linker = empty_linker(pair.earlier.count, pair.later.count)
     scratch = scratch_for(len(pair.earlier.count), len(pair.later.count))
     scratch.excess[:] = pair.earlier.count
-    unplaced = extend_linker(linker, linkable.forward, pair.earlier.linked, pair.later.linked, n, scratch)
+    unplaced = extend_linker(linker, linkable.runs, pair.earlier.linked, pair.later.linked, n, scratch)
     return unplaced == 0
 
 
@@ -153,7 +153,7 @@ def evident_obstacles(pair: ReleasePair, base: BaseLinker) -> list[Obstacle] | N
     """
     reached = np.flatnonzero(base.scratch.level1 >= 0)
     values = pair.earlier.value[reached]
-    start, _, least = base.linkable.forward
+    start, _, _, least = base.linkable.runs
     witnesses = []
     for value in np.unique(pair.earlier.value[base.excess > 0]).tolist():
         first = int(reached[np.argmax(values == value)])

@@ -37,7 +37,8 @@ FEW = 400
 """If there are at most so many candidates, all are tried; otherwise only the worst ones of every pair."""
 
 MOST_KEPT = 1 << 22
-"""Links and events of a pair whose tables are kept between two releases (about 20 bytes each, for up to six pairs)."""
+"""Runs of links, and events, of a pair whose tables are kept between two releases (about 20 bytes each, for up to six
+pairs)."""
 
 ATTACKS = ("fa", "ca", "ba", "bf", "bc")
 """Optimal micro attacks F, C and B, and the compositions B-then-F and B-then-C."""
@@ -166,8 +167,8 @@ class PairInSeries:
         self._make_shared = None  # it refers to the tables of all pairs of one candidate
         if self._attack is None:
             return
-        links_and_events = len(self._attack.linkable.later) + len(self._attack.pair.known_variants.items)
-        if links_and_events > MOST_KEPT:
+        runs_and_events = len(self._attack.linkable.least) + len(self._attack.pair.known_variants.items)
+        if runs_and_events > MOST_KEPT:
             self.drop_tables()
 
     def drop_tables(self) -> None:

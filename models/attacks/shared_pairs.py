@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from models.attacks.correspondence import AttackResult, PairAttack, result_without_linker
-from models.attacks.linkability import LEAST, SUBSEQUENCE, Edges, KeptLinks, Listed, edges
+from models.attacks.linkability import LEAST, SUBSEQUENCE, Edges, KeptLinks, Runs, edges
 from models.attacks.linker import (
     ANY_PAIR,
     RECORDS,
@@ -190,12 +190,12 @@ class SharedPairs:
     # --- Links between record classes ---
 
     @cached_property
-    def _all_links(self) -> tuple[Ints, Listed]:
+    def _all_links(self) -> tuple[Ints, Runs]:
         """Key of each record class of any earlier release, and its links to the classes of the candidate."""
         keys1 = np.unique(np.concatenate([self._keys(release.numbered) for release in self.earlier]))
         keys2 = np.sort(self._keys(self.later.numbered))
 
-        def list_links(rows1: Ints, rows2: Ints) -> Listed:
+        def list_links(rows1: Ints, rows2: Ints) -> Runs:
             pair = ReleasePair(
                 items=self.items,
                 linked=self.linked,
@@ -208,7 +208,7 @@ class SharedPairs:
                 earlier=self._classes_with_links_only(keys1[rows1]),
                 later=self._classes_with_links_only(keys2[rows2]),
             )
-            return edges(pair, self.cap).forward
+            return edges(pair, self.cap).runs
 
         kept = self.numbering.links.setdefault(self.cap, KeptLinks())
         return keys1, kept.move_on(self._lasting_keys(keys1), self._lasting_keys(keys2), list_links)
@@ -236,12 +236,10 @@ class SharedPairs:
         ranks_of_later = self.rank[value_codes[np.isin(value_codes, numbered2.values)]]
         if np.any(np.diff(ranks_of_later) < 0):
             return edges(pair, self.cap)  # the candidate's rows have another order in this pair
-        keys, (all_start, later, least) = self._all_links
+        keys, runs = self._all_links
         value_rank = _recoding(len(self.rank), value_codes)
         order = np.lexsort((self.place[numbered1.variant], value_rank[numbered1.value]))
-        rows = np.searchsorted(keys, self._keys(numbered1)[order])
-        start, at = _slices(all_start, rows)
-        return Edges.of(start, later[at], least[at], len(pair.later.linked), self.cap)
+        return Edges(*_of_rows(runs, np.searchsorted(keys, self._keys(numbered1)[order])), self.cap)
 
     # --- One pair ---
 
@@ -315,10 +313,9 @@ class SharedPairs:
         InputError
             If the linkable pairs are too many.
         """
-        keys, (all_start, later, least) = self._all_links
+        keys, runs = self._all_links
         keys_of_these = np.unique(np.concatenate([self._keys(release.numbered) for release in earlier]))
-        start, at = _slices(all_start, np.searchsorted(keys, keys_of_these))
-        linkable = Edges.of(start, later[at], least[at], len(self.later.numbered.variant), self.cap)
+        linkable = Edges(*_of_rows(runs, np.searchsorted(keys, keys_of_these)), self.cap)
         return SharedClasses(keys_of_these, linkable, self._class_columns(keys_of_these), *self._later_classes)
 
     @cached_property
@@ -459,6 +456,13 @@ def _slices(start: Ints, rows: Ints) -> tuple[Ints, Ints]:
     return own_start, places
 
 
+def _of_rows(links: Runs, rows: Ints) -> Runs:
+    """Return the links of some earlier rows."""
+    all_start, begin, end, least = links
+    start, places = _slices(all_start, rows)
+    return start, begin[places], end[places], least[places]
+
+
 def _some_sequences(sequences: Sequences, chosen: Ints, code_of_item: Codes) -> Sequences:
     """Return some of the sequences, with other codes for their items."""
     start, places = _slices(sequences.start, chosen)
@@ -497,8 +501,8 @@ class FollowedLinker:
     linker: Linker
     count: Ints
     excess: Ints
-    _links: Listed = field(init=False)
-    _subsequence_links: Listed = field(init=False)
+    _links: Runs = field(init=False)
+    _subsequence_links: Runs = field(init=False)
 
     def __post_init__(self) -> None:
         """Select the links of this n."""
@@ -538,11 +542,12 @@ class FollowedLinker:
 
     def _select_links(self) -> None:
         """Select the links of this n once, so that no search passes over those of a larger n."""
-        start, later, least = self.classes.linkable.forward
-        self._links = _selected((start, later, least), (least & LEAST) <= self.n)
+        linkable = self.classes.linkable
+        self._links = _selected(linkable.runs, (linkable.least & LEAST) <= self.n)
         self._subsequence_links = self._links
         if self.n > 0:
-            self._subsequence_links = _selected(self._links, (self._links[2] & SUBSEQUENCE) != 0)
+            *_, least = self._links
+            self._subsequence_links = _selected(self._links, (least & SUBSEQUENCE) != 0)
 
     def _renumber(self, classes: SharedClasses) -> None:
         """Go on among other record classes; those that both numberings have keep their links."""
@@ -563,11 +568,11 @@ class FollowedLinker:
         self.count, self.excess, self.linker = count, excess, self.linker._replace(head1=head1)
 
 
-def _selected(links: Listed, chosen: Flags) -> Listed:
-    """Return some of the links, in their order."""
-    start, later, least = links
+def _selected(links: Runs, chosen: Flags) -> Runs:
+    """Return some of the runs, in their order."""
+    start, begin, end, least = links
     chosen_before = np.concatenate(([0], np.cumsum(chosen))).astype(np.int64)
-    return chosen_before[start], later[chosen], least[chosen]
+    return chosen_before[start], begin[chosen], end[chosen], least[chosen]
 
 
 BLOCK = 16

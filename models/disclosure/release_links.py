@@ -103,9 +103,9 @@ def _guesses(joined: ReleasePair, rows: Ints, partners: Ints) -> tuple[Floats, I
 
 def _nearest(linkable: Edges, row: int) -> Ints:
     """Return the later rows that link with an earlier row for the fewest changes."""
-    begin, end = linkable.start[row : row + 2].tolist()
-    least = linkable.least[begin:end] & LEAST
+    first, behind = linkable.start[row : row + 2].tolist()
+    least = linkable.least[first:behind] & LEAST
     if not len(least):
         return np.zeros(0, dtype=np.int64)
-    nearest: Ints = linkable.later[begin:end][least == least.min()].astype(np.int64)
-    return nearest
+    ranges = zip(linkable.begin[first:behind].tolist(), linkable.end[first:behind].tolist(), strict=True)
+    return np.concatenate([np.arange(*rows) for rows, n in zip(ranges, least, strict=True) if n == least.min()])

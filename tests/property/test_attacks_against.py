@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 from models.attacks import linkability
-from models.attacks.linkability import SUBSEQUENCE, edges
+from models.attacks.linkability import SUBSEQUENCE, Edges, edges
 from models.attacks.numbering import Numbering
 from models.attacks.pairs import NextOccurrences, ReleasePair, encode, join_releases, next_occurrences, unmatched
 from models.attacks.shared_pairs import NumberedRelease, SharedPairs
@@ -147,7 +147,7 @@ def test_audits_of_a_series_equal_those_from_scratch(
             immutable = rng.random() < 0.3
             # An attempt that needs too much room is withheld too.
             with monkeypatch.context() as small:
-                small.setattr(linkability, "MOST_LINKS", 0)
+                small.setattr(linkability, "MOST_RUNS", 0)
                 try:
                     measured(fresh(candidate), kept, audit, immutable=immutable)
                 except TooLargeError:
@@ -241,7 +241,7 @@ def test_a_pair_that_shares_equals_the_pair_alone(seed: int) -> None:
         assert _next_rows(given, table) == _next_rows(alone, next_occurrences(alone))
         links = _links(given, against.edges(one, given))
         assert links == _links(alone, edges(alone, cap))
-        assert _named_links(given, links[0]) == _links_by_definition(one.log, known[-1].log, cap)
+        assert _named_links(given, links) == _links_by_definition(one.log, known[-1].log, cap)
         for bk in _some_knowledge(given.alphabet, rng):
             for n in range(3):
                 counted = _matching_records(given, table, bk, n)
@@ -273,7 +273,7 @@ def test_a_pair_whose_knowledge_is_less_than_its_items_equals_the_pair_alone(see
             if one is not numbered[later]:
                 links = _links(given, against.edges(one, given))
                 assert links == _links(alone, edges(alone, cap))
-                assert _named_links(given, links[0]) == _links_by_definition(one.log, numbered[later].log, cap)
+                assert _named_links(given, links) == _links_by_definition(one.log, numbered[later].log, cap)
             for bk in _some_knowledge(given.alphabet, rng):
                 for n in range(3):
                     counted = _matching_records(given, table, bk, n)
@@ -375,22 +375,13 @@ def _spelt(given: ReleasePair) -> list[Any]:
     ]
 
 
-def _links(given: ReleasePair, found: Any) -> list[Any]:
-    """Links with traces in place of rows, seen from both sides."""
-    words = _words(given)
-    sides = []
-    for (start, others, least), own, other in (
-        (found.forward, given.earlier, given.later),
-        (found.backward, given.later, given.earlier),
-    ):
-        rows = np.repeat(np.arange(len(start) - 1), np.diff(start))
-        sides.append(
-            sorted(
-                (words[own.linked[row]], int(own.value[row]), words[other.linked[at]], int(n))
-                for row, at, n in zip(rows, others, least, strict=True)
-            )
-        )
-    return sides
+def _links(given: ReleasePair, found: Edges) -> list[Any]:
+    """Links with traces in place of rows."""
+    words, own, other = _words(given), given.earlier, given.later
+    return sorted(
+        (words[own.linked[row]], int(own.value[row]), words[other.linked[at]], int(n))
+        for row, at, n in zip(*found.links(), strict=True)
+    )
 
 
 def _words(given: ReleasePair) -> list[tuple[Any, ...]]:

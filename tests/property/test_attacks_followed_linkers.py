@@ -128,7 +128,7 @@ def test_an_evident_witness_is_that_of_every_linker(seed: int) -> None:
             continue
         wanted = obstacles(audit.pair, base, None, NS[-1])
         found = evident_obstacles(audit.pair, base)
-        start, _, least = base.linkable.forward
+        start, _, _, least = base.linkable.runs
         value, left = audit.pair.earlier.value, base.excess > 0
         rows = [int(np.flatnonzero((value == own) & left)[0]) for own in np.unique(value[left])]
         bare = [not (least[start[row] : start[row + 1]] & LEAST <= base.n).any() for row in rows]
@@ -177,11 +177,10 @@ def test_a_linker_that_moved_places_every_record_it_can() -> None:
         assert (placed + base.excess == given.earlier.count).all()
         assert (taken + base.linker.free == given.later.count).all()
         assert (base.linker.free >= 0).all()
-        start, later, least = linkable.forward
+        rows, later, least_ns = (column.tolist() for column in linkable.links())
+        least = {(i, j): n & LEAST for i, j, n in zip(rows, later, least_ns, strict=True)}
         for i, j, _ in links.tolist():
-            at = start[i] + int(np.searchsorted(later[start[i] : start[i + 1]], j))
-            assert later[at] == j
-            assert least[at] & LEAST <= 1
+            assert least[i, j] <= 1
             assert given.earlier.value[i] == given.later.value[j]
         (scratch_built,) = base_linkers(given, linkable, [1])
         assert base.unplaced == scratch_built.unplaced == int(base.excess.sum())

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from models.attacks import linkability
-from models.attacks.linkability import KeptLinks, Listed
+from models.attacks.linkability import Edges, KeptLinks, Runs
 from models.attacks.numbering import Numbering
 from models.attacks.shared_pairs import NumberedRelease, SharedPairs
 from models.errors import InputError
@@ -33,8 +33,14 @@ def test_links_equal_those_from_scratch_over_random_series(seed: int) -> None:
         asked = set[tuple[int, int]]()
         listed = partial(_asked, one, two, relation, asked)
         found = kept.move_on(np.asarray(one, dtype=np.int64), np.asarray(two, dtype=np.int64), listed)
-        wanted = _listed(one, two, relation)
-        assert [part.tolist() for part in found] == [part.tolist() for part in wanted]
+        links = zip(*(column.tolist() for column in Edges(*found, CAP).links()), strict=True)
+        assert list(links) == [
+            (i, j, relation[a, b]) for i, a in enumerate(one) for j, b in enumerate(two) if relation[a, b] <= CAP
+        ]
+        joined = zip(found[2][:-1], found[1][1:], found[3][:-1], found[3][1:], strict=True)
+        first_runs = set(found[0].tolist())
+        for run, (end, begin, least, next_least) in enumerate(joined, 1):
+            assert run in first_runs or end < begin or least != next_least  # no two runs could be one
         now = {(a, b) for a in one for b in two}
         assert asked == now - before
         before = now
@@ -43,7 +49,7 @@ def test_links_equal_those_from_scratch_over_random_series(seed: int) -> None:
 def _asked(
     one: list[int], two: list[int], relation: dict[tuple[int, int], int], asked: set[tuple[int, int]], rows: Ints,
     others: Ints,
-) -> Listed:  # fmt: skip
+) -> Runs:  # fmt: skip
     own, other = [one[row] for row in rows], [two[row] for row in others]
     asked.update((a, b) for a in own for b in other)
     return _listed(own, other, relation)
@@ -57,12 +63,13 @@ def _changed(rng: random.Random, keys: list[int]) -> list[int]:
     return now
 
 
-def _listed(one: list[int], two: list[int], relation: dict[tuple[int, int], int]) -> Listed:
+def _listed(one: list[int], two: list[int], relation: dict[tuple[int, int], int]) -> Runs:
+    """Links by definition, each as a run of its own."""
     rows = [[(at, relation[a, b]) for at, b in enumerate(two) if relation[a, b] <= CAP] for a in one]
     start = np.concatenate(([0], np.cumsum([len(row) for row in rows]))).astype(np.int64)
     flat = [link for row in rows for link in row]
     later = np.asarray([at for at, _ in flat], dtype=np.int32)
-    return start, later, np.asarray([n for _, n in flat], dtype=np.uint8)
+    return start, later, later + np.int32(1), np.asarray([n for _, n in flat], dtype=np.uint8)
 
 
 @pytest.mark.parametrize("seed", range(15))
@@ -88,8 +95,7 @@ def test_links_of_a_series_equal_the_plain_dynamic_programme(seed: int) -> None:
                 "".join(given.items[code] for code in given.linked.items[a:b])
                 for a, b in pairwise(given.linked.start.tolist())
             ]
-            start, others, least = against.edges(one, given).forward
-            rows = np.repeat(np.arange(len(start) - 1), np.diff(start))
+            rows, others, least = against.edges(one, given).links()
             found = {(i, j): n & 127 for i, j, n in zip(rows.tolist(), others.tolist(), least.tolist(), strict=True)}
             assert found == {
                 (i, j): number
@@ -106,7 +112,8 @@ def test_more_links_than_fit_change_nothing(monkeypatch: pytest.MonkeyPatch) -> 
     kept = KeptLinks()
     few, many = np.arange(2), np.arange(4)
     kept.move_on(few, few, lambda one, two: _listed(one.tolist(), two.tolist(), relation))
-    monkeypatch.setattr(linkability, "MOST_LINKS", 15)
+    monkeypatch.setattr(linkability, "MOST_RUNS", 3)
     with pytest.raises(InputError):
         kept.move_on(many, many, lambda one, two: _listed(one.tolist(), two.tolist(), relation))
-    assert (kept.earlier.tolist(), kept.row1.tolist(), kept.row2.tolist()) == ([0, 1], [0, 0, 1, 1], [0, 1, 0, 1])
+    rows, later, _ = Edges(*kept.runs, CAP).links()
+    assert (kept.earlier.tolist(), rows.tolist(), later.tolist()) == ([0, 1], [0, 0, 1, 1], [0, 1, 0, 1])

@@ -11,7 +11,7 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import maximum_flow
 
 from models.attacks.correspondence import anonymity
-from models.attacks.linkability import LEAST, Edges, edges
+from models.attacks.linkability import LEAST, edges
 from models.attacks.linker import base_linkers
 from models.attacks.pairs import ReleasePair, join_releases
 from models.eventlog import EventLog, SimpleLog
@@ -41,14 +41,13 @@ def most_placed(
 
     `outside`: bool[later rows], rows whose records may be partners; by default all.
     """
-    start, later, least = edges(given, n).forward
+    rows, later, least = edges(given, n).links()
     rows1, rows2 = len(given.earlier.count), len(given.later.count)
     own = given.earlier.count * (given.earlier.value == value if value is not None else 1)
     source, sink = rows1 + rows2, rows1 + rows2 + 1
     matrix = np.zeros((sink + 1, sink + 1), dtype=np.int32)
     matrix[source, :rows1] = own
     matrix[rows1:source, sink] = given.later.count if outside is None else given.later.count * outside
-    rows = np.repeat(np.arange(rows1), np.diff(start))
     within = (least & LEAST) <= n
     matrix[rows[within], rows1 + later[within]] = given.earlier.n_cases
     return int(maximum_flow(csr_array(matrix), source, sink).flow_value)
@@ -66,7 +65,8 @@ def test_as_many_records_are_placed_as_a_maximum_flow_places(seed: int) -> None:
             assert given.earlier.n_cases - base.unplaced == most_placed(given, base.n)
             exists.add(base.exists)
             links = base.links()
-            least = dict(zip(_ends(linkable), (linkable.least & LEAST).tolist(), strict=True))
+            rows, later, least_ns = (column.tolist() for column in linkable.links())
+            least = {(i, j): n & LEAST for i, j, n in zip(rows, later, least_ns, strict=True)}
             assert all(least[i, j] <= base.n for i, j, _ in links.tolist())
             sent = np.bincount(links[:, 0], weights=links[:, 2], minlength=len(given.earlier.count))
             taken = np.bincount(links[:, 1], weights=links[:, 2], minlength=len(given.later.count))
@@ -128,9 +128,3 @@ def test_the_least_n_is_the_first_that_places_all(seed: int) -> None:
                 assert own.least_n is None or own.least_n > result.n
                 found.add(own.least_n)
     assert len(found) > 4
-
-
-def _ends(linkable: Edges) -> list[tuple[int, int]]:
-    start, later, _ = linkable.forward
-    rows = np.repeat(np.arange(len(start) - 1), np.diff(start))
-    return list(zip(rows.tolist(), later.tolist(), strict=True))

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from models.attacks.candidates import candidate_values, cracks_by_value
 from models.attacks.correspondence import PairAttack, anonymity, enumerated_minima, every_candidate
-from models.attacks.linkability import edges
+from models.attacks.linkability import Edges, edges
 from models.attacks.linker import base_linkers
-from models.attacks.pairs import encode, join_releases
+from models.attacks.pairs import ReleasePair, encode, join_releases
 from models.attacks.true_linker import true_linker
 from models.eventlog import EventLog, SimpleLog
 from tests.conftest import examples
@@ -138,7 +138,7 @@ MANY_LETTERS = "".join(map(chr, range(0x100, 0x100 + 150)))
 )
 def test_every_linkable_pair_is_listed_with_its_least_n(longest: int, cap: int, letters: str) -> None:
     """The bit-parallel lists hold the pairs of the plain dynamic programme within cap, also where traces fill several
-    words and share long beginnings, seen from both sides; and mark the subsequences."""
+    words and share long beginnings; they mark the subsequences, and no two runs could be one."""
     rng = random.Random(longest + cap)
     stems = ["".join(rng.choice(letters) for _ in range(longest)) for _ in range(12 if len(letters) > 64 else 3)]
 
@@ -155,12 +155,21 @@ def test_every_linkable_pair_is_listed_with_its_least_n(longest: int, cap: int, 
         for j, (other, value2) in enumerate(zip(joined.later.linked, joined.later.value, strict=True)):
             if value1 == value2 and (least := oracle.least_n(words[one], words[other])) <= cap:
                 wanted[i, j] = least + 128 * oracle.embeds(words[one], words[other])
-    sides = []
-    for start, others, listed in (found.forward, found.backward):
-        rows = np.repeat(np.arange(len(start) - 1), np.diff(start)).tolist()
-        sides.append(dict(zip(zip(rows, others.tolist(), strict=True), listed.tolist(), strict=True)))
-    assert sides[0] == wanted
-    assert sides[1] == {(j, i): least for (i, j), least in wanted.items()}
+    rows, later, listed = (column.tolist() for column in found.links())
+    assert dict(zip(zip(rows, later, strict=True), listed, strict=True)) == wanted
+    assert len(rows) == len(wanted)
+    assert _are_longest(found, joined)
+
+
+def _are_longest(found: Edges, joined: ReleasePair) -> bool:
+    """Whether each run holds rows, in one sensitive value, and neighbours in a row differ in their least n."""
+    start, begin, end, least = found.runs
+    value = joined.later.value
+    holds_rows = bool((begin < end).all() and (value[begin] == value[end - 1]).all())
+    row = np.repeat(np.arange(len(start) - 1), np.diff(start))
+    touches = (row[:-1] == row[1:]) & (end[:-1] == begin[1:])
+    ascends = (row[:-1] != row[1:]) | (end[:-1] <= begin[1:])
+    return holds_rows and bool(ascends.all() and (least[:-1][touches] != least[1:][touches]).all())
 
 
 @RELAXED

@@ -251,11 +251,11 @@ def test_too_many_candidates_are_counted() -> None:
 
 
 def test_links_that_do_not_fit_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Figure 2 has 4 linkable pairs of record classes (one earlier and two later ones a value): not into 3."""
-    monkeypatch.setattr(linkability, "MOST_LINKS", 4)
+    """Figure 2 has links of 2 earlier record classes, each in runs of its own: not into 1."""
+    monkeypatch.setattr(linkability, "MOST_RUNS", 4)
     assert anonymity(L1, L2, n=[1]).results[0].linker == "exists"
-    monkeypatch.setattr(linkability, "MOST_LINKS", 3)
-    with pytest.raises(InputError, match="with n = 1 over 3 pairs of records can be linked"):
+    monkeypatch.setattr(linkability, "MOST_RUNS", 1)
+    with pytest.raises(InputError, match="with n = 1 the links between records have over 1 runs"):
         anonymity(L1, L2, n=[1])
 
 

@@ -356,10 +356,12 @@ def test_an_audit_that_needs_too_much_room_withholds_its_cut_alone(
         one = service.pipelines["p"]
         assert one.attempt(_attempt(traces=("ab", "ac", "ab"))).status == "sealed"
         with monkeypatch.context() as small:
-            small.setattr(linkability, "MOST_LINKS", 0)
+            small.setattr(linkability, "MOST_RUNS", 0)
             withheld = one.attempt(_attempt("p@2.0.0", traces=("ab", "ac", "ab", "ac")))
         assert (withheld.status, [reason.code for reason in withheld.because]) == ("withheld", ["premise"])
-        assert withheld.reasons[0].startswith("anonymity: not measured (with n = 0 over 0 pairs of records")
+        assert withheld.reasons[0].startswith(
+            "anonymity: not measured (with n = 0 the links between records have over 0 runs"
+        )
         assert service.pipelines["q"].attempt(_attempt("q@1.0.0")).status == "sealed"
         assert one.attempt(_attempt("p@3.0.0", traces=("ab", "ac", "ab", "ac"))).sequence == 2
 

@@ -201,6 +201,33 @@ def _edges(tables, scratch, start, cap, relation, most):  # type: ignore[no-unty
     """List the runs of linkable later rows by earlier rows, and set where those of each row begin (`start`).
 
     If there are more than `most`, the last entry of `start` is most + 1.
+    """
+    linked1, n_later = tables.linked1, len(tables.linked2)
+    # The runs of one earlier row have buffers of their own: a loop over later rows that could replace the arrays of all
+    # runs by longer ones would take sixteen times as long.
+    row_begin, row_end = np.empty(n_later, dtype=np.int32), np.empty(n_later, dtype=np.int32)
+    row_least = np.empty(n_later, dtype=np.uint8)
+    begin, end = np.empty(1024, dtype=np.int32), np.empty(1024, dtype=np.int32)
+    least = np.empty(1024, dtype=np.uint8)
+    size = 0
+    for i in range(len(linked1)):
+        found = _runs_of_row(i, tables, scratch, cap, relation, row_begin, row_end, row_least)
+        if size + found > most:
+            start[len(linked1)] = most + 1
+            return begin, end, least
+        while size + found > len(least):
+            begin, end, least = _doubled(begin, end, least)
+        begin[size : size + found] = row_begin[:found]
+        end[size : size + found] = row_end[:found]
+        least[size : size + found] = row_least[:found]
+        size += found
+        start[i + 1] = size
+    return begin, end, least
+
+
+@part
+def _runs_of_row(i, tables, scratch, cap, relation, begin, end, least):  # type: ignore[no-untyped-def]
+    """Set the runs of later rows that earlier row i links to, and return how many there are.
 
     Later rows of one value are in lexicographic order. Each row continues at the position at which it differs from the
     row before it: its first `same` symbols are the same. If reading stopped after `stopped` symbols because cap was
@@ -209,47 +236,38 @@ def _edges(tables, scratch, start, cap, relation, most):  # type: ignore[no-unty
     Each symbol of the earlier row without a related symbol in the later one counts towards n. So a row that lacks more
     than cap of them is passed over unread. In a log of many activities these are nearly all rows.
     """
-    items, starts, linked1, linked2 = tables.items, tables.starts, tables.linked1, tables.linked2
-    value1, later_start, shared, leap = tables.value1, tables.later_start, tables.shared, tables.leap
+    items, starts, linked2 = tables.items, tables.starts, tables.linked2
+    shared, leap, answered = tables.shared, tables.leap, tables.answered
     rel_start, rel_item, masks = tables.rel_start, tables.rel_item, scratch.masks
-    begin, end = np.empty(1024, dtype=np.int32), np.empty(1024, dtype=np.int32)
-    least = np.empty(1024, dtype=np.uint8)
-    size = 0
-    for i in range(len(linked1)):
-        low, high = starts[linked1[i]], starts[linked1[i] + 1]
-        _mark(items, low, high, rel_start, rel_item, masks, True)
-        present = _present(items, low, high)
-        j, behind = later_start[value1[i]], later_start[value1[i] + 1]
-        least_n, stopped, same = 0, 0, 0
-        while j < behind:
-            if count_ones(present & ~tables.answered[j]) > cap:
-                j += 1
-                if j < behind:  # `same`: how many first symbols row j has in common with the last row that was read
-                    same = min(same, shared[j])
-                continue
-            low2, high2 = starts[linked2[j]], starts[linked2[j] + 1]
-            if same < stopped or stopped == 0:
-                least_n, stopped = _least(items, low2, high2, high - low, scratch, same, cap, relation)
-            if least_n <= cap:
-                link = least_n + 128 * _subsequence(items, low, high, low2, high2)
-                if size > start[i] and end[size - 1] == j and least[size - 1] == link:
-                    end[size - 1] = j + 1
-                else:
-                    if size == most:
-                        start[len(linked1)] = most + 1
-                        return begin, end, least
-                    if size == len(least):
-                        begin, end, least = _doubled(begin, end, least)
-                    begin[size], end[size], least[size] = j, j + 1, link
-                    size += 1
+    low, high = starts[tables.linked1[i]], starts[tables.linked1[i] + 1]
+    j, behind = tables.later_start[tables.value1[i]], tables.later_start[tables.value1[i] + 1]
+    _mark(items, low, high, rel_start, rel_item, masks, True)
+    present = _present(items, low, high)
+    found = 0
+    least_n, stopped, same = 0, 0, 0
+    while j < behind:
+        if count_ones(present & ~answered[j]) > cap:
             j += 1
-            while least_n > cap and j < behind and shared[j] >= stopped:
-                j = leap[j]
-            if j < behind:
-                same = shared[j]
-        start[i + 1] = size
-        _mark(items, low, high, rel_start, rel_item, masks, False)
-    return begin, end, least
+            if j < behind:  # `same`: how many first symbols row j has in common with the last row that was read
+                same = min(same, shared[j])
+            continue
+        low2, high2 = starts[linked2[j]], starts[linked2[j] + 1]
+        if same < stopped or stopped == 0:
+            least_n, stopped = _least(items, low2, high2, high - low, scratch, same, cap, relation)
+        if least_n <= cap:
+            link = least_n + 128 * _subsequence(items, low, high, low2, high2)
+            if found > 0 and end[found - 1] == j and least[found - 1] == link:
+                end[found - 1] = j + 1
+            else:
+                begin[found], end[found], least[found] = j, j + 1, link
+                found += 1
+        j += 1
+        while least_n > cap and j < behind and shared[j] >= stopped:
+            j = leap[j]
+        if j < behind:
+            same = shared[j]
+    _mark(items, low, high, rel_start, rel_item, masks, False)
+    return found
 
 
 @part
@@ -508,6 +526,8 @@ def _joined(old_row1, row_among, kept, new_row2, of_new1, of_old1, new2, n_later
     If there are more runs than `most`, the last entry of `start` is most + 1.
     """
     kept_start, kept_begin, kept_end, kept_least = kept
+    row_begin, row_end = np.empty(n_later, dtype=np.int32), np.empty(n_later, dtype=np.int32)
+    row_least = np.empty(n_later, dtype=np.uint8)
     begin, end = np.empty(1024, dtype=np.int32), np.empty(1024, dtype=np.int32)
     least = np.empty(1024, dtype=np.uint8)
     link = np.empty(n_later, dtype=np.int16)  # of one earlier row to each later row
@@ -530,21 +550,33 @@ def _joined(old_row1, row_among, kept, new_row2, of_new1, of_old1, new2, n_later
                     link[new2[place]] = new_least[k]
 
         # Collect them again as runs.
-        for j in range(n_later):
-            if link[j] == NO_LINK:
-                continue
-            if size > start[i] and end[size - 1] == j and least[size - 1] == link[j]:
-                end[size - 1] = j + 1
-                continue
-            if size == most:
-                start[len(old_row1)] = most + 1
-                return begin, end, least
-            if size == len(least):
-                begin, end, least = _doubled(begin, end, least)
-            begin[size], end[size], least[size] = j, j + 1, link[j]
-            size += 1
+        found = _collected(link, row_begin, row_end, row_least)
+        if size + found > most:
+            start[len(old_row1)] = most + 1
+            return begin, end, least
+        while size + found > len(least):
+            begin, end, least = _doubled(begin, end, least)
+        begin[size : size + found] = row_begin[:found]
+        end[size : size + found] = row_end[:found]
+        least[size : size + found] = row_least[:found]
+        size += found
         start[i + 1] = size
     return begin, end, least
+
+
+@part
+def _collected(link, begin, end, least):  # type: ignore[no-untyped-def]
+    """Set the runs of equal links to neighbouring rows, and return how many there are."""
+    found = 0
+    for j in range(len(link)):
+        if link[j] == NO_LINK:
+            continue
+        if found > 0 and end[found - 1] == j and least[found - 1] == link[j]:
+            end[found - 1] = j + 1
+        else:
+            begin[found], end[found], least[found] = j, j + 1, link[j]
+            found += 1
+    return found
 
 
 def _places(before: Ints, now: Ints) -> Codes:

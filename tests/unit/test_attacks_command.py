@@ -203,9 +203,8 @@ def test_exact_values_agree_with_linear_programs(logs: Path, name: str, sensitiv
     audit = PairAttack(joined, 4, [1], "exact", "all")
     (base,) = base_linkers(joined, audit.linkable, [1])
     assert base.exists
-    graph = audit.linkable
-    links = np.column_stack((np.repeat(np.arange(len(graph.start) - 1), np.diff(graph.start)), graph.later))
-    links = links[(graph.least & 127) <= 1]
+    rows1, rows2, least = audit.linkable.links()
+    links = np.column_stack((rows1, rows2))[(least & 127) <= 1]
     chosen, uneven = _sample(earlier, later, rng, 200)
     for bk in chosen:
         inside = unmatched(audit.table, bk) <= 1

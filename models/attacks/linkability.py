@@ -217,9 +217,7 @@ def _edges(tables, scratch, start, cap, relation, most):  # type: ignore[no-unty
             return begin, end, least
         while size + found > len(least):
             begin, end, least = _doubled(begin, end, least)
-        begin[size : size + found] = row_begin[:found]
-        end[size : size + found] = row_end[:found]
-        least[size : size + found] = row_least[:found]
+        _append(row_begin, row_end, row_least, found, begin, end, least, size)
         size += found
         start[i + 1] = size
     return begin, end, least
@@ -268,6 +266,14 @@ def _runs_of_row(i, tables, scratch, cap, relation, begin, end, least):  # type:
             same = shared[j]
     _mark(items, low, high, rel_start, rel_item, masks, False)
     return found
+
+
+@part
+def _append(row_begin, row_end, row_least, found, begin, end, least, size):  # type: ignore[no-untyped-def]
+    """Write the first `found` runs of a row behind the first `size` runs of all rows."""
+    begin[size : size + found] = row_begin[:found]
+    end[size : size + found] = row_end[:found]
+    least[size : size + found] = row_least[:found]
 
 
 @part
@@ -556,9 +562,7 @@ def _joined(old_row1, row_among, kept, new_row2, of_new1, of_old1, new2, n_later
             return begin, end, least
         while size + found > len(least):
             begin, end, least = _doubled(begin, end, least)
-        begin[size : size + found] = row_begin[:found]
-        end[size : size + found] = row_end[:found]
-        least[size : size + found] = row_least[:found]
+        _append(row_begin, row_end, row_least, found, begin, end, least, size)
         size += found
         start[i + 1] = size
     return begin, end, least

@@ -449,8 +449,8 @@ Lister = Callable[[Ints, Ints], Runs]
 """Lists the links between some earlier and some later rows, both ascending; later rows by their place among these."""
 
 
-def _none(dtype: Any, size: int = 0) -> Callable[[], npt.NDArray[Any]]:
-    return lambda: np.zeros(size, dtype=dtype)
+def _no_keys() -> Ints:
+    return np.zeros(0, np.int64)
 
 
 def _no_runs() -> Runs:
@@ -470,8 +470,8 @@ class KeptLinks:
         The links between them.
     """
 
-    earlier: Ints = field(default_factory=_none(np.int64))
-    later: Ints = field(default_factory=_none(np.int64))
+    earlier: Ints = field(default_factory=_no_keys)
+    later: Ints = field(default_factory=_no_keys)
     runs: Runs = field(default_factory=_no_runs)
 
     def move_on(self, earlier: Ints, later: Ints, listed: Lister) -> Runs:

@@ -52,10 +52,10 @@ def command(
         console.print("its ledger was read without a fault; there is no release to compare with it")
     elif result.holds:
         files = sum(publication.files for publication in result.publications)
-        console.print(f"[+] HOLDS: {total} releases, {files} files, as the ledger sealed them", style="green")
+        compared = f"{_number_of(total, 'release')}, {_number_of(files, 'file')}"
+        console.print(f"[+] HOLDS: {compared}, as the ledger sealed them", style="green")
     else:
-        count = len(result.problems)
-        problems = "1 problem" if count == 1 else f"{count} problems"
+        problems = _number_of(len(result.problems), "problem")
         console.print(f"[x] DOES NOT HOLD: {problems}", style="red")
         wrong = grid("publication", "number", "kind", "what does not hold", word_columns=4)
         for problem in result.problems:
@@ -87,6 +87,10 @@ def _nothing_sealed(folder: Path, result: VerifyResult) -> list[Verdict]:
     ):
         return []
     return verdicts_of(folder)
+
+
+def _number_of(count: int, noun: str) -> str:
+    return f"1 {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def _amount_or_none(value: float) -> str | None:

@@ -127,7 +127,7 @@ def verify(output: Path, store: str | None = None, keys: Keys | None = None) -> 
     NewerLedgerError
         If a later program wrote the ledger.
     """
-    ledger = ledger_in(output)
+    ledger = ledger_in(output, "a replay or daemon (public files alone: `veilstream statement` compares their sums)")
     layout, tree = OperatorLayout(output), _Tree(store or str(output))
     # Listed before the ledger is read: a release that a running process seals meanwhile is then in the ledger too.
     listed = tree.publications()

@@ -268,6 +268,12 @@ def test_a_folder_that_is_none_and_a_newer_ledger_are_refused(
         verify(out)
 
 
+def test_public_files_alone_are_for_another_command(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A recipient has no ledger: the error names the command that needs none."""
+    assert execute(["verify", str(made / "public")]) == 2
+    assert "`veilstream statement` compares their sums" in " ".join(capsys.readouterr().err.split())
+
+
 def test_releases_in_a_store_elsewhere_are_checked_there(out: Path, tmp_path: Path) -> None:
     """With --store; without it all of them are gone."""
     (tmp_path / "store").mkdir()

@@ -172,7 +172,8 @@ def keep_in_hand() -> None:
 def leave_out(*, always: bool) -> None:
     """Leave a delta of the first partition out of the records that the coordinator gets.
 
-    With `always`, its own reader does not return it either.
+    It has neighbours in its batch: the coordinator reads what is missing before a batch as it does after a start. With
+    `always`, its own reader does not return it either.
     """
     import json
 
@@ -182,14 +183,18 @@ def leave_out(*, always: bool) -> None:
     fold, read = Coordinator._fold, DeltaReader.read
     chosen: list[int] = []
 
-    def is_it(offset, value):  # type: ignore[no-untyped-def]
+    def is_it(offset, value, *, may_choose=True):  # type: ignore[no-untyped-def]
         record = json.loads(value)
-        if not chosen and record["t"] == "delta" and record["p"] == 0 and record["prev"] >= 0:
+        if may_choose and not chosen and record["t"] == "delta" and record["p"] == 0 and record["prev"] >= 0:
             chosen.append(offset)
         return chosen == [offset]
 
     def folding(self, records):  # type: ignore[no-untyped-def]
-        if kept := [record for record in records if not is_it(*record[:2])]:
+        kept, last = [], len(records) - 1
+        for place, (offset, value, *_) in enumerate(records):
+            if not is_it(offset, value, may_choose=0 < place < last):
+                kept.append(records[place])
+        if kept:
             fold(self, kept)
 
     Coordinator._fold = folding

@@ -208,10 +208,16 @@ class ReleaseService:
     def _keep_configuration(self) -> None:
         """Keep a copy of the configuration in the folder, for commands that get the folder alone.
 
-        These are `approve`, `reject` and `dossier`. A replay without a configuration file has no other copy.
+        These are `approve`, `reject` and `dossier`. A replay without a configuration file has no other copy. A
+        configuration that names persons (`resource_roles`) is kept only for `approve` and `reject`, which need it: the
+        folder knows persons by pseudonyms.
 
         A folder whose claim names another configuration keeps the copy that it has.
         """
+        needs_approval = any(publication.approval == "required" for publication in self.settings.publication)
+        names_persons = isinstance(self.settings.process.resource_roles, dict)
+        if names_persons and not needs_approval:
+            return
         claim = self.ledger.view.claim
         if claim is None or claim.config in (None, self.settings.digest):
             self.folder.keep_configuration(self.settings.written())

@@ -207,8 +207,8 @@ def _edges(tables, scratch, start, cap, relation, most):  # type: ignore[no-unty
     # runs by longer ones would take sixteen times as long.
     row_begin, row_end = np.empty(n_later, dtype=np.int32), np.empty(n_later, dtype=np.int32)
     row_least = np.empty(n_later, dtype=np.uint8)
-    begin, end = np.empty(1024, dtype=np.int32), np.empty(1024, dtype=np.int32)
-    least = np.empty(1024, dtype=np.uint8)
+    begin, end = np.zeros(1024, dtype=np.int32), np.zeros(1024, dtype=np.int32)
+    least = np.zeros(1024, dtype=np.uint8)
     size = 0
     for i in range(len(linked1)):
         found = _runs_of_row(i, tables, scratch, cap, relation, row_begin, row_end, row_least)
@@ -280,8 +280,8 @@ def _append(row_begin, row_end, row_least, found, begin, end, least, size):  # t
 def _doubled(begin, end, least):  # type: ignore[no-untyped-def]
     """Copy the runs into arrays of twice the size."""
     size = len(least)
-    longer_begin, longer_end = np.empty(2 * size, dtype=np.int32), np.empty(2 * size, dtype=np.int32)
-    longer_least = np.empty(2 * size, dtype=np.uint8)
+    longer_begin, longer_end = np.zeros(2 * size, dtype=np.int32), np.zeros(2 * size, dtype=np.int32)
+    longer_least = np.zeros(2 * size, dtype=np.uint8)
     for k in range(size):
         longer_begin[k], longer_end[k], longer_least[k] = begin[k], end[k], least[k]
     return longer_begin, longer_end, longer_least
@@ -534,8 +534,8 @@ def _joined(old_row1, row_among, kept, new_row2, of_new1, of_old1, new2, n_later
     kept_start, kept_begin, kept_end, kept_least = kept
     row_begin, row_end = np.empty(n_later, dtype=np.int32), np.empty(n_later, dtype=np.int32)
     row_least = np.empty(n_later, dtype=np.uint8)
-    begin, end = np.empty(1024, dtype=np.int32), np.empty(1024, dtype=np.int32)
-    least = np.empty(1024, dtype=np.uint8)
+    begin, end = np.zeros(1024, dtype=np.int32), np.zeros(1024, dtype=np.int32)
+    least = np.zeros(1024, dtype=np.uint8)
     link = np.empty(n_later, dtype=np.int16)  # of one earlier row to each later row
     size = 0
     for i in range(len(old_row1)):

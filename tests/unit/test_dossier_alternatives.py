@@ -90,7 +90,10 @@ def test_another_log_and_a_missing_configuration_are_refused(
     words = ["dossier", str(world / "out"), "steps", "-c", str(world / "clinic.toml")]
     assert execute([*words, "--original", str(other)]) == 2
     assert "is not the log that this folder's replay read" in capfd.readouterr().err
-    assert execute([*words[:3], "--original", str(world / "clinic.csv")]) == 2
+    # A folder of an earlier program has no copy of its configuration.
+    earlier = shutil.copytree(world / "out", tmp_path / "out")
+    (earlier / "operator" / ".configuration.json").unlink()
+    assert execute(["dossier", str(earlier), "steps", "--original", str(world / "clinic.csv")]) == 2
     assert "give it with -c FILE" in capfd.readouterr().err
 
 

@@ -215,9 +215,7 @@ def _edges(tables, scratch, start, cap, relation, most):  # type: ignore[no-unty
         if size + found > most:
             start[len(linked1)] = most + 1
             return begin, end, least
-        while size + found > len(least):
-            begin, end, least = _doubled(begin, end, least)
-        _append(row_begin, row_end, row_least, found, begin, end, least, size)
+        begin, end, least = _appended(begin, end, least, size, row_begin, row_end, row_least, found)
         size += found
         start[i + 1] = size
     return begin, end, least
@@ -269,11 +267,14 @@ def _runs_of_row(i, tables, scratch, cap, relation, begin, end, least):  # type:
 
 
 @part
-def _append(row_begin, row_end, row_least, found, begin, end, least, size):  # type: ignore[no-untyped-def]
-    """Write the first `found` runs of a row behind the first `size` runs of all rows."""
+def _appended(begin, end, least, size, row_begin, row_end, row_least, found):  # type: ignore[no-untyped-def]
+    """Write the first `found` runs of a row behind the first `size` runs; return the arrays, longer ones if needed."""
+    while size + found > len(least):
+        begin, end, least = _doubled(begin, end, least)
     begin[size : size + found] = row_begin[:found]
     end[size : size + found] = row_end[:found]
     least[size : size + found] = row_least[:found]
+    return begin, end, least
 
 
 @part
@@ -489,7 +490,8 @@ class KeptLinks:
         TooLargeError
             If they are too many. Then nothing changes.
         """
-        old_row1, new_row2 = _places(earlier, self.earlier), _places(self.later, later)
+        old_row1 = _places(earlier, self.earlier)
+        new_row2 = _places(self.later, later)
         is_old2 = np.zeros(len(later), dtype=np.bool_)
         is_old2[new_row2[new_row2 >= 0]] = True
         rows1, rows2 = np.arange(len(earlier)), np.arange(len(later))
@@ -499,11 +501,12 @@ class KeptLinks:
         # old classes are kept.
         of_new1 = _listed(listed, new1, rows2)
         of_old1 = _listed(listed, old1, new2)
-        row_among = np.empty(len(earlier), dtype=np.int64)  # among those of its kind
-        row_among[new1], row_among[old1] = np.arange(len(new1)), np.arange(len(old1))
+        place1 = np.empty(len(earlier), dtype=np.int64)  # of each earlier class in the one of these two that has it
+        place1[new1], place1[old1] = np.arange(len(new1)), np.arange(len(old1))
         start = np.zeros(len(earlier) + 1, dtype=np.int64)
-        arguments = old_row1, row_among, self.runs, new_row2, of_new1, of_old1, new2, len(later), np.int64(MOST_RUNS)
-        begin, end, least = _joined(*arguments, start)
+        begin, end, least = _joined(
+            old_row1, place1, (self.runs, new_row2), (of_new1, rows2), (of_old1, new2), np.int64(MOST_RUNS), start
+        )
         if start[-1] > MOST_RUNS:
             raise TooLargeError(f"the links between records have over {MOST_RUNS} runs, more than fit")
         n_runs = start[-1]
@@ -524,14 +527,14 @@ NO_LINK = -1
 
 
 @kernel
-def _joined(old_row1, row_among, kept, new_row2, of_new1, of_old1, new2, n_later, most, start):  # type: ignore[no-untyped-def]
+def _joined(old_row1, place1, kept, of_new1, of_old1, most, start):  # type: ignore[no-untyped-def]
     """Join kept and new links by earlier rows: the runs, and where those of each row begin (`start`).
 
-    `old_row1`: the row of each earlier class among the kept ones, -1 if it is new; `row_among`: its row in `of_new1` or
-    `of_old1`; `new_row2`: the row of each kept later class, -1 if it is gone; `new2`: the rows of new later classes.
-    If there are more runs than `most`, the last entry of `start` is most + 1.
+    `old_row1`: the row of each earlier class in `kept`, -1 if it is new; `place1`: its row in `of_new1` if it is new,
+    otherwise in `of_old1`. Each of the three is a pair: runs, and the present later row of each row that they name, -1
+    if it is gone. If there are more runs than `most`, the last entry of `start` is most + 1.
     """
-    kept_start, kept_begin, kept_end, kept_least = kept
+    n_later = len(of_new1[1])  # new classes are linked to all later rows
     row_begin, row_end = np.empty(n_later, dtype=np.int32), np.empty(n_later, dtype=np.int32)
     row_least = np.empty(n_later, dtype=np.uint8)
     begin, end = np.zeros(1024, dtype=np.int32), np.zeros(1024, dtype=np.int32)
@@ -539,33 +542,30 @@ def _joined(old_row1, row_among, kept, new_row2, of_new1, of_old1, new2, n_later
     link = np.empty(n_later, dtype=np.int16)  # of one earlier row to each later row
     size = 0
     for i in range(len(old_row1)):
-        # Spread the links of row i over the later rows.
         link[:] = NO_LINK
         if old_row1[i] < 0:
-            new_start, new_begin, new_end, new_least = of_new1
-            for k in range(new_start[row_among[i]], new_start[row_among[i] + 1]):
-                link[new_begin[k] : new_end[k]] = new_least[k]
+            _spread(of_new1, place1[i], link)
         else:
-            for k in range(kept_start[old_row1[i]], kept_start[old_row1[i] + 1]):
-                for old_j in range(kept_begin[k], kept_end[k]):
-                    if new_row2[old_j] >= 0:
-                        link[new_row2[old_j]] = kept_least[k]
-            new_start, new_begin, new_end, new_least = of_old1
-            for k in range(new_start[row_among[i]], new_start[row_among[i] + 1]):
-                for place in range(new_begin[k], new_end[k]):
-                    link[new2[place]] = new_least[k]
-
-        # Collect them again as runs.
+            _spread(kept, old_row1[i], link)
+            _spread(of_old1, place1[i], link)
         found = _collected(link, row_begin, row_end, row_least)
         if size + found > most:
             start[len(old_row1)] = most + 1
             return begin, end, least
-        while size + found > len(least):
-            begin, end, least = _doubled(begin, end, least)
-        _append(row_begin, row_end, row_least, found, begin, end, least, size)
+        begin, end, least = _appended(begin, end, least, size, row_begin, row_end, row_least, found)
         size += found
         start[i + 1] = size
     return begin, end, least
+
+
+@part
+def _spread(links, row, link):  # type: ignore[no-untyped-def]
+    """Set the link of each later row that an earlier row has in `links` (runs, and the present later rows)."""
+    (start, begin, end, least), present_row = links
+    for k in range(start[row], start[row + 1]):
+        for j in range(begin[k], end[k]):
+            if present_row[j] >= 0:
+                link[present_row[j]] = least[k]
 
 
 @part
@@ -583,10 +583,11 @@ def _collected(link, begin, end, least):  # type: ignore[no-untyped-def]
     return found
 
 
-def _places(before: Ints, now: Ints) -> Codes:
+def _places(before: Ints, now: Ints) -> Ints:
     """Return the place of each key of `before` in `now`, -1 if it is gone."""
     if not len(now):
-        return np.full(len(before), -1, dtype=np.int32)
+        return np.full(len(before), -1, dtype=np.int64)
     order = np.argsort(now)
     at = np.minimum(np.searchsorted(now[order], before), len(now) - 1)
-    return np.where(now[order[at]] == before, order[at], -1).astype(np.int32)
+    places: Ints = np.where(now[order[at]] == before, order[at], -1)
+    return places

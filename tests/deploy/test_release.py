@@ -332,14 +332,36 @@ def _run_python(tree: Path, home: Path, *words: str) -> subprocess.CompletedProc
     return subprocess.run([sys.executable, *words], cwd=home, env=environment, capture_output=True, text=True)
 
 
+def _copy_kernels(tree: Path) -> None:
+    """Copy the compiled kernels of this checkout to the same modules of an installed wheel."""
+    for package in ("models", "connectors", "stream"):
+        for index in (ROOT / package).rglob("*.nbi"):
+            # `module.function-LINE.py311.nbi` in `__pycache__`, next to the code: `module.function-LINE.py311.1.nbc`.
+            source = index.parent.parent / f"{index.name.partition('.')[0]}.py"
+            installed_source = tree / source.relative_to(ROOT)
+            if not installed_source.is_file() or installed_source.read_bytes() != source.read_bytes():
+                continue
+            # numba compares the time of a source with that in the index.
+            shutil.copystat(source, installed_source)
+            cache = tree / index.parent.relative_to(ROOT)
+            cache.mkdir(exist_ok=True)
+            for kept in index.parent.glob(f"{index.stem}.*"):
+                shutil.copy2(kept, cache)
+
+
 @pytest.fixture(scope="module")
 def installed(built: Path) -> Iterator[Installed]:
-    """No checkout and no compiled code: the demo comes first, and what it compiles is there for what comes later."""
+    """No checkout: the wheel alone, with the compiled kernels of this checkout if it has any.
+
+    A wheel without them compiles for more than a minute. test_the_wheel_runs_read_only_as_nobody_and_keeps_its_kernels
+    begins without any, and CI runs `make demo` in a fresh clone.
+    """
     with _reachable_folder() as place:
         tree, home = place / "tree", place / "home"
         install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-compile"]
         subprocess.run([*install, "--target", str(tree), str(release.wheel(built))], check=True)
         assert not list(tree.rglob("*.nbc"))
+        _copy_kernels(tree)
         home.mkdir()
         yield Installed(tree, home, _run_python(tree, home, "-S", "-m", "stream.commands", "demo"))
 

@@ -27,6 +27,7 @@ SITUATIONS = {
     "--wait": "Pass it when a script continues with the release, or must report that nothing was released.",
     "--bootstrap": "Pass it when you are on another host than the coordinator, or do not know on which one it runs.",
     "archive --config": "Pass it when you read the archive: it has the storage key, and the store of the mirror.",
+    "check-config --output": "Pass it before a restart with a changed file: it names each term that became looser.",
     "archive --output": "Pass it when you read the archive: its log is personal data, so name a private place.",
     "status --config": "Pass it with the broker's credentials, if the broker asks for them.",
     "dlq list --reason": "Pass it when many letters have a known reason and you look for the others.",

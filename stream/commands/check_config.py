@@ -15,14 +15,23 @@ PANEL = "Operate"
 
 def command(
     file: Annotated[Path, typer.Argument(help="The configuration file (TOML).", show_default=False)],
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "-o", "--output", metavar="DIR", help="Output folder, to compare with its releases.", show_default=False
+        ),
+    ] = None,
     json: options.Json = False,
 ) -> None:
     """Check a configuration file; warn of claims that cannot hold."""
     from stream.config import sources
     from stream.config.lint import notes, warnings
+    from stream.operator.history import looser_than_released
 
     loaded = sources.load(file)
     doubts, hints = warnings(loaded), notes(loaded)
+    if output is not None:
+        doubts += looser_than_released(loaded, output)
     body = {
         "file": str(file),
         "valid": True,

@@ -20,6 +20,7 @@ from stream.ledger.view import LedgerView, ReleaseKey, ReleaseState
 from stream.release.audit_document import AuditPart
 from stream.release.contract import WAITS
 from stream.release.documents import AuditDocument
+from stream.release.looser import last_seal, looser_terms
 from stream.release.reason import only_waits, ruled
 from stream.release.verdict import LOG_END, Verdict, verdicts
 
@@ -59,7 +60,32 @@ def refuse_other_process(settings: Settings, folder: Path) -> None:
         )
 
 
+def looser_than_released(settings: Settings, output: Path) -> list[str]:
+    """Return what a configuration allows and the last releases of a folder did not, a warning for each publication.
+
+    Raises
+    ------
+    InputError
+        If the folder has no ledger, or is of another process.
+    """
+    refuse_other_process(settings, output)
+    view = ledger_view(output)
+    warnings = []
+    for publication in settings.publication:
+        seal = last_seal(view.account(publication.name))
+        if seal is None:
+            continue
+        earlier = _read_audit(output, publication.name, seal.sequence, AuditPart)
+        terms = looser_terms(settings.spec(publication), seal, earlier)
+        if terms:
+            warnings.append(f"{publication.name}: looser than its last release: {'; '.join(terms)}")
+    return warnings
+
+
 Status = Literal["withheld", "waiting"] | ReleaseState
+
+LOOSER = "looser than before:"
+"""Begins a reason of a release that states a term which protects less than at the release before it."""
 
 
 class HistoryRow(TypedDict):
@@ -214,6 +240,8 @@ def _row(
 ) -> HistoryRow:
     counts, lost = shown.get("counts", {}), shown.get("loss") or {}
     counted = counts.get("released") is not None and lost.get("status") == "ok"
+    reasons = reasons or shown.get("gate", {}).get("reasons", [])
+    looser = [f"{LOOSER} {term}" for term in shown.get("looser") or ()]
     return {
         "publication": entry.publication,
         "sequence": entry.sequence,
@@ -225,5 +253,5 @@ def _row(
         "events": counts.get("released"),
         "kept": lost.get("kept") if counted else None,
         "decision": shown.get("gate", {}).get("decision"),
-        "reasons": reasons or shown.get("gate", {}).get("reasons", []),
+        "reasons": [*reasons, *looser],
     }

@@ -144,6 +144,7 @@ class AuditPart(TypedDict, total=False):
     minimality: Any
     cohorts: Any
     loss: Any
+    looser: Any
 
 
 def read(path: Path, kind: Any = Any) -> Any:

@@ -349,7 +349,8 @@ class Resources(TypedDict):
 class AuditDocument(Manifest, total=False):
     """audit.json: the manifest, the position of the cut, and everything that was measured; the operator's alone.
 
-    `counts` are of the fold here; `seconds`: by stage; `bounds`: what the gate asked; `suppressed`: items by name.
+    `counts` are of the fold here; `seconds`: by stage; `bounds`: what the gate asked; `suppressed`: items by name;
+    `looser`: terms of the release that protect less than those of the one before it.
     """
 
     cut: CutPosition
@@ -370,3 +371,4 @@ class AuditDocument(Manifest, total=False):
     seconds: dict[str, float]
     bounds: dict[str, float]
     gate: GateSection
+    looser: list[str]

@@ -137,6 +137,8 @@ class Pipeline:
         Seals of releases whose moment has not come, by number.
     on_assess
         Called with the name of each attack of an assessment, before it runs.
+    looser
+        Terms that protect less than those of the last release (`stream.release.looser`): the next audits state them.
     """
 
     spec: PublicationSpec
@@ -152,6 +154,7 @@ class Pipeline:
     built_by: BuiltBy | None = None
     waiting: dict[int, SealEntry] = field(default_factory=dict)
     on_assess: Callable[[str], None] = lambda _attack: None
+    looser: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         """Open the account of the publication."""
@@ -511,6 +514,8 @@ class Pipeline:
         announced: Manifest = {**public, "files": list(prepared.files)}
         audit = audit_document.full_audit(judged, judged.decision, judged.reasons, seconds, spec)
         document: AuditDocument = {**announced, **audit}
+        if self.looser:
+            document["looser"] = list(self.looser)
         operator_files = self._write_operator_files(audited, document)
         if spec.approval and self.mirror is not None:
             self.mirror.put_held(self.name, prepared.name, prepared.tmp)

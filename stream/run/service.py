@@ -50,6 +50,7 @@ from stream.release.contract import Attempt, Decision, DecisionOutcome, Exposure
 from stream.release.documents import AuditDocument
 from stream.release.erasure import ErasureReport, erase, finish
 from stream.release.failpoints import Failpoint, Hook, nothing
+from stream.release.looser import keeps_approval, last_seal, looser_terms
 from stream.release.pipeline import Pipeline, Publisher
 from stream.release.planned import BuiltBy
 from stream.release.public_view import GROUP, with_roles
@@ -188,12 +189,41 @@ class ReleaseService:
             self.check_mirror(contents=True)
             self._read_earlier()
             finish(self)
+            self._warn_of_looser_terms()
             self._keep_configuration()
             self._opened = opened.pop_all()
 
     def close(self) -> None:
         """Close the ledger and unlock the folder."""
         self._opened.close()
+
+    def _warn_of_looser_terms(self) -> None:
+        """Log the terms that protect less than those of the last release, and an approval that was dropped."""
+        for publication in self.settings.publication:
+            pipeline = self.pipelines[publication.name]
+            self._compare_terms(publication)
+            if pipeline.looser:
+                log.warning("%s: looser than its last release: %s", publication.name, "; ".join(pipeline.looser))
+            if pipeline.spec.approval and publication.approval == "none":
+                log.warning(
+                    "%s: its releases needed an approval, and the configuration has dropped it: the next release is "
+                    "held once more, and approving it accepts the change",
+                    publication.name,
+                )
+
+    def _compare_terms(self, publication: Publication) -> None:
+        """Compare the terms of a publication with those of its last release, and require a dropped approval once more.
+
+        Nothing is compared if this host does not have the audit of the last release.
+        """
+        pipeline = self.pipelines[publication.name]
+        spec = replace(pipeline.spec, approval=publication.approval == "required")
+        seal = last_seal(pipeline.account)
+        if seal is None:
+            return
+        earlier = self._audit_of(publication.name, seal.sequence, AuditPart) or AuditDocument()
+        pipeline.looser = looser_terms(spec, seal, earlier)
+        pipeline.spec = replace(spec, approval=spec.approval or keeps_approval(spec, seal, earlier))
 
     def _warn_of_kept_archive(self) -> None:
         """Warn of an archive that a former configuration left: nothing removes its events any more."""
@@ -344,6 +374,8 @@ class ReleaseService:
         started = time.monotonic()
         pipeline = self.pipelines[publication]
         decision = pipeline.attempt(attempt)
+        if decision.status == "sealed":
+            pipeline.looser = ()  # from now on these are the terms of its last release
         if pipeline.spec.hold == "supersede":
             for number in supersede(pipeline):
                 if self.watch is not None:
@@ -359,6 +391,8 @@ class ReleaseService:
             names = ", ".join(self.pipelines)
             raise InputError(f"there is no publication {publication!r}; there are {names}")
         outcome = decide(self.pipelines[publication], decision)
+        if outcome.status == "approved":
+            self._compare_terms(next(table for table in self.settings.publication if table.name == publication))
         if self.watch is not None and not outcome.again:
             audit = self._audit_of(publication, number) if outcome.status == "approved" else None
             self.watch.ruled(outcome, audit)

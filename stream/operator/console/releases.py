@@ -160,6 +160,9 @@ def _facts(audit: AuditDocument) -> Iterator[tuple[str, str]]:
     mechanism = audit.get("mechanism")
     if mechanism:
         yield "Mechanism", str(mechanism.get("kind", ""))
+    looser = audit.get("looser")
+    if looser:
+        yield "Looser than the release before", "; ".join(looser)
 
 
 def _moment(seconds: float) -> str:

@@ -671,7 +671,7 @@ def _attempt(row: LabelledRow, document: AuditDocument) -> AttemptRow:
         "pending": counts.get("pending"),
         "late": counts.get("late"),
         "published": document.get("published"),
-        "warned": row["status"] in RELEASED and bool(row["reasons"]) and row["decision"] != "repaired",
+        "warned": row["status"] in RELEASED and row["decision"] == "warned",
         "repaired": row["status"] in RELEASED and row["decision"] == "repaired",
     }
 

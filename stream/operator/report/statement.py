@@ -29,6 +29,7 @@ from stream.operator import approval
 from stream.operator.history import read_json, verdicts_of
 from stream.operator.report.words import explained, sentence
 from stream.release import membership
+from stream.release.looser import looser_mechanism
 from stream.release.manifest import MAP, VERSION, software
 from stream.release.public_files import FILES
 
@@ -365,10 +366,20 @@ def _released(series: Sequence[PublishedRelease]) -> Section:
             f"A person approved {releases} before it left. “Published” is when it was ready for that; it "
             "left at that time or later."
         )
+    notes += _looser_releases(series)
     gaps = series[-1].manifest.get("gaps_accepted")
     if gaps:
         notes.append(f"Source events are missing: the operator accepted {gaps} gap(s) in the source and continued.")
     return Section("Releases", paragraphs=tuple(notes), rows=(head, *rows))
+
+
+def _looser_releases(series: Sequence[PublishedRelease]) -> Iterator[str]:
+    """Yield a sentence for each release whose mechanism protects less than that of the release before it."""
+    for before, release in pairwise(series):
+        earlier = before.manifest["mechanism"]
+        terms = looser_mechanism(release.manifest["mechanism"], earlier, f"in release {before.number}")
+        if terms:
+            yield f"Release {release.number} protects less than the one before it: {'; '.join(terms)}."
 
 
 def _count(manifest: Mapping[str, Any], name: str) -> str:

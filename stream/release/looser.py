@@ -1,0 +1,132 @@
+"""Terms of a publication that protect people less than those of its last release.
+
+A configuration may lower K or a bound of the gate while a series is under way. Recipients, and a person who approved
+the earlier releases, know the former terms only. So the start of a process, `check-config`, the audit of the next
+release and the statement report each looser term.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from models.knowledge import WEAKER, Structure
+from stream.release.audits.anonymity import CorrespondenceAudit
+from stream.release.documents import AuditDocument
+
+if TYPE_CHECKING:
+    from stream.ledger.entries import SealEntry
+    from stream.ledger.view import Account
+    from stream.release.spec import PublicationSpec
+
+LOOSER_WHEN_SMALLER = ("K", "L")
+"""Parameters of mechanisms that protect less when they are smaller. One that is absent here is never reported."""
+
+LOOSER_WHEN_LARGER = ("C", "epsilon", "rho", "delta_dp", "delta")
+"""Parameters of mechanisms that protect less when they are larger."""
+
+
+def last_seal(account: Account) -> SealEntry | None:
+    """Return the seal of the newest release that has left, else of one that is held; None if there is neither.
+
+    A held release is no measure for the next one: nobody has accepted its terms yet.
+    """
+    numbers = account.released_numbers or account.held
+    return account.seals[max(numbers)] if numbers else None
+
+
+def keeps_approval(spec: PublicationSpec, seal: SealEntry, earlier: AuditDocument) -> bool:
+    """Return whether the next release needs an approval that the configuration has dropped.
+
+    Releases were approved by a person up to now. Dropping this is itself a change that a person has to approve, once:
+    the approved release is of the new configuration, and the ones after it need no approval.
+    """
+    was_approved = seal.body.held_at is not None
+    return not spec.approval and was_approved and earlier.get("config_digest") != spec.config_digest
+
+
+def looser_terms(spec: PublicationSpec, seal: SealEntry, earlier: AuditDocument) -> list[str]:
+    """Return what the configuration allows and the last release did not, a sentence for each term.
+
+    Parameters
+    ----------
+    spec
+        The publication, as it is configured now.
+    seal, earlier
+        Seal and audit of its last release.
+
+    Returns
+    -------
+    list of str
+        For example "K is 5 (20 at release 7)". Empty if no term is looser.
+    """
+    if earlier.get("config_digest") == spec.config_digest:
+        return []
+    mechanism = {"kind": spec.mechanism.kind, "parameters": spec.mechanism.model_dump(mode="json")}
+    place = f"at release {seal.sequence}"
+    sentences = looser_mechanism(mechanism, earlier.get("mechanism") or {}, place)
+    sentences += _looser_bounds(spec.gate.bounds, earlier.get("bounds") or {}, place)
+    sentences += _looser_audit(spec, earlier, place)
+    if seal.body.held_at is not None and not spec.approval:
+        sentences.append(f"approval is not required (it was {place})")
+    return sentences
+
+
+def looser_mechanism(mechanism: Mapping[str, Any], earlier: Mapping[str, Any], place: str) -> list[str]:
+    """Return the parameters that protect less than earlier ones; the kind alone, if that has changed.
+
+    Parameters
+    ----------
+    mechanism, earlier
+        Section `mechanism` of manifests or audits.
+    place
+        Names the earlier release, such as "at release 7".
+    """
+    if "kind" not in earlier:
+        return []
+    if mechanism["kind"] != earlier["kind"]:
+        return [f"the mechanism is {mechanism['kind']} ({earlier['kind']} {place})"]
+    parameters, former = mechanism.get("parameters") or {}, earlier.get("parameters") or {}
+    sentences = []
+    for name in (*LOOSER_WHEN_SMALLER, *LOOSER_WHEN_LARGER):
+        value, former_value = parameters.get(name), former.get(name)
+        if value is None or former_value is None:
+            continue
+        growth = Fraction(str(value)) - Fraction(str(former_value))
+        is_looser = growth < 0 if name in LOOSER_WHEN_SMALLER else growth > 0
+        if is_looser:
+            sentences.append(f"{name} is {value} ({former_value} {place})")
+    unprotected = [kind for kind in _knowledge(former) if kind not in _knowledge(parameters)]
+    if unprotected:
+        sentences.append(f"knowledge {', '.join(unprotected)} is not promised any more (it was {place})")
+    return sentences
+
+
+def _knowledge(parameters: Mapping[str, Any]) -> Sequence[Structure]:
+    """Return the kinds of knowledge that a mechanism's parameters promise protection against."""
+    if "knowledge" not in parameters:
+        return ()
+    strongest = parameters["knowledge"]
+    return (strongest, *parameters.get("also", WEAKER.get(strongest, ())))
+
+
+def _looser_bounds(bounds: Mapping[str, float], earlier: Mapping[str, float], place: str) -> list[str]:
+    sentences = []
+    for name, former_bound in earlier.items():
+        bound = bounds.get(name)
+        if bound is None:
+            sentences.append(f"gate.{name} is not set ({former_bound:g} {place})")
+        elif (bound < former_bound) if name.startswith("min_") else (bound > former_bound):
+            sentences.append(f"gate.{name} is {bound:g} ({former_bound:g} {place})")
+    return sentences
+
+
+def _looser_audit(spec: PublicationSpec, earlier: AuditDocument, place: str) -> list[str]:
+    """Compare the knowledge that the attacks are measured with; a bound on less of it promises less."""
+    anonymity = earlier.get("anonymity") or {}
+    former_length = anonymity.get("bk_length")
+    attacks = next((audit for audit in spec.audits if isinstance(audit, CorrespondenceAudit)), None)
+    if attacks is None or former_length is None or attacks.bk_length >= former_length:
+        return []
+    return [f"audit.bk_length is {attacks.bk_length} ({former_length} {place})"]

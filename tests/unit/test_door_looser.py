@@ -1,0 +1,143 @@
+"""A configuration that protects less than the last release did: who is told, and what needs an approval again."""
+
+from __future__ import annotations
+
+import json
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tomli_w
+
+from stream.commands import execute
+from stream.config.settings import Settings
+from stream.operator.history import LOOSER, read
+from stream.operator.report.data import collect
+from stream.release.approval import PersonDecision
+from stream.release.looser import looser_mechanism
+from tests.unit.test_pipeline_rules import _attempt, _service, _settings
+
+TERMS = {"kind": "tlkc", "L": 2, "K": 20, "C": 0.5}
+
+
+def _publication(K: int, bound: int | None, approval: str = "none") -> Settings:
+    gate = {} if bound is None else {"min_ka": bound}
+    return _settings({"mechanism": {**TERMS, "K": K}, "gate": gate, "approval": approval, "hold": "supersede"})
+
+
+def _warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+
+
+def test_a_looser_configuration_is_reported_until_it_has_released(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each start says it, `check-config -o` before it, and the next release keeps it; then it is the former one."""
+    with _service(tmp_path, _publication(20, 20)) as service:
+        assert service.decide_attempt("p", _attempt()).status == "sealed"
+    assert _warnings(caplog) == []
+    sentence = "p: looser than its last release: K is 5 (20 at release 1); gate.min_ka is 5 (20 at release 1)"
+    looser = _publication(5, 5)
+    file = tmp_path / "looser.toml"
+    file.write_text(tomli_w.dumps(looser.written()), encoding="utf-8")
+    assert execute(["check-config", str(file), "-o", str(tmp_path / "out"), "--json"]) == 0
+    assert sentence in json.loads(capsys.readouterr().out)["warnings"]
+    for _start in range(2):
+        caplog.clear()
+        with _service(tmp_path, looser):
+            assert _warnings(caplog) == [sentence]
+    with _service(tmp_path, looser) as service:
+        decision = service.decide_attempt("p", _attempt("p@2.0.0"))
+        assert decision.audit["looser"] == ["K is 5 (20 at release 1)", "gate.min_ka is 5 (20 at release 1)"]
+        assert "looser" not in service.decide_attempt("p", _attempt("p@3.0.0")).audit
+    caplog.clear()
+    with _service(tmp_path, looser) as service:
+        assert "looser" not in service.decide_attempt("p", _attempt("p@4.0.0")).audit
+    assert _warnings(caplog) == []
+    reasons = [row["reasons"] for row in read(tmp_path / "out").rows]
+    expected = [f"{LOOSER} K is 5 (20 at release 1)", f"{LOOSER} gate.min_ka is 5 (20 at release 1)"]
+    assert reasons == [[], expected, [], []]
+    attempts = collect(tmp_path / "out")["publications"][0]["attempts"]
+    assert not any(row["warned"] for row in attempts)  # the gate warned of nothing
+    page = tmp_path / "statement.md"
+    assert execute(["statement", str(tmp_path / "out"), "p", "-o", str(page)]) == 0
+    told = "Release 2 protects less than the one before it: K is 5 (20 in release 1)."
+    assert page.read_text(encoding="utf-8").count(told) == 1
+
+
+def test_a_stricter_configuration_is_not_reported(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A larger K protects more."""
+    with _service(tmp_path, _publication(20, 20)) as service:
+        service.decide_attempt("p", _attempt())
+    with _service(tmp_path, _publication(30, 30)) as service:
+        assert "looser" not in service.decide_attempt("p", _attempt("p@2.0.0")).audit
+    assert _warnings(caplog) == []
+
+
+def test_a_held_release_shows_its_looser_terms(tmp_path: Path) -> None:
+    """Who decides on it sees them in the list of releases, also of one that takes the place of another held one."""
+    with _service(tmp_path, _publication(20, 20, "required")) as service:
+        service.decide_attempt("p", _attempt())
+        service.rule(PersonDecision("p", 1, "approve", "Ann", "fine"))
+    for number in (2, 3):
+        with _service(tmp_path, _publication(5, None, "required")) as service:
+            assert service.decide_attempt("p", _attempt(f"p@{number}.0.0")).status == "held"
+        held = read(tmp_path / "out").rows[-1]
+        assert (held["sequence"], held["status"]) == (number, "held")
+        assert held["reasons"][1:] == [
+            f"{LOOSER} K is 5 (20 at release 1)",
+            f"{LOOSER} gate.min_ka is not set (20 at release 1)",
+        ]
+    with _service(tmp_path, _publication(5, None, "required")) as service:
+        service.rule(PersonDecision("p", 3, "approve", "Ann", "agreed"))
+        assert "looser" not in service.decide_attempt("p", _attempt("p@4.0.0")).audit
+
+
+def test_an_approval_that_is_dropped_is_needed_once_more(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """The next release is held, also after a restart and a rejection; an approved one ends it."""
+    with _service(tmp_path, _publication(20, 20, "required")) as service:
+        service.decide_attempt("p", _attempt())
+        service.rule(PersonDecision("p", 1, "approve", "Ann", "fine"))
+    dropped = _publication(20, 20)
+    with _service(tmp_path, dropped) as service:
+        assert service.decide_attempt("p", _attempt("p@2.0.0")).status == "held"
+        service.rule(PersonDecision("p", 2, "reject", "Ann", "why was the approval dropped?"))
+        assert service.decide_attempt("p", _attempt("p@3.0.0")).status == "held"
+    assert "the next release is held once more" in _warnings(caplog)[-1]
+    with _service(tmp_path, dropped) as service:
+        service.rule(PersonDecision("p", 3, "approve", "Ann", "agreed"))
+        assert service.decide_attempt("p", _attempt("p@4.0.0")).status == "sealed"
+    caplog.clear()
+    with _service(tmp_path, dropped) as service:
+        assert service.decide_attempt("p", _attempt("p@5.0.0")).status == "sealed"
+    assert _warnings(caplog) == []
+
+
+@pytest.mark.parametrize(
+    ("parameters", "former", "sentences"),
+    [
+        ({"L": 1}, {"L": 2}, ["L is 1 (2 before)"]),
+        ({"C": 0.9}, {"C": 0.5}, ["C is 0.9 (0.5 before)"]),
+        ({"epsilon": "1/3"}, {"epsilon": 0.25}, ["epsilon is 1/3 (0.25 before)"]),
+        ({"epsilon": 0.25}, {"epsilon": "1/3"}, []),
+        ({"delta_dp": 1e-05}, {"delta_dp": 1e-06}, ["delta_dp is 1e-05 (1e-06 before)"]),
+        ({"rho": 0.2, "epsilon": None}, {"rho": 0.1, "epsilon": None}, ["rho is 0.2 (0.1 before)"]),
+        (
+            {"knowledge": "mult", "also": ["set"]},
+            {"knowledge": "seq", "also": ["mult", "set"]},
+            ["knowledge seq is not promised any more (it was before)"],
+        ),
+        ({"knowledge": "seq", "also": ["mult", "set"]}, {"knowledge": "set", "also": []}, []),
+    ],
+)
+def test_each_looser_term_is_named(parameters: dict[str, Any], former: dict[str, Any], sentences: list[str]) -> None:
+    """A parameter that protects less is named with both values; one that protects more is not."""
+    now, earlier = ({"kind": "k", "parameters": values} for values in (parameters, former))
+    assert looser_mechanism(now, earlier, "before") == sentences
+
+
+def test_another_kind_of_mechanism_is_named_alone() -> None:
+    """Its parameters have other meanings."""
+    now, earlier = ({"kind": kind, "parameters": {"K": K}} for kind, K in (("identity", 1), ("tlkc", 20)))
+    assert looser_mechanism(now, earlier, "before") == ["the mechanism is identity (tlkc before)"]

@@ -11,7 +11,7 @@ from connectors.kafka.source import Source
 from models.errors import InputError, VeilstreamError
 from stream.config.settings import Settings
 from stream.config.sources import load
-from stream.ledger.folder import create_key, read_key
+from stream.ledger.folder import create_key, read_key, refuse_lost_key
 from stream.ledger.layout import OperatorLayout
 from stream.values.pseudonym import key_from_text
 
@@ -63,12 +63,20 @@ def source_partitions(source: Source) -> tuple[tuple[str, int], ...]:
 
 
 def pseudonym_key(settings: Settings, output: Path) -> bytes:
-    """Return the configured key, else the one of the operator's folder, made on first use."""
+    """Return the configured key, else the one of the operator's folder, made on first use.
+
+    Raises
+    ------
+    RefusedError
+        If the folder was used before and its key is missing.
+    """
     if settings.key is not None:
         return key_from_text(settings.key.get_secret_value())
-    path = OperatorLayout(output).key
+    layout = OperatorLayout(output)
+    path = layout.key
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     if not path.exists():
+        refuse_lost_key(layout)
         try:
             create_key(path)
         except InputError:

@@ -173,9 +173,16 @@ class OperatorFolder:
         return self.layout.checkpoints
 
     def key(self) -> bytes:
-        """Return the pseudonym key: made on first use (0600), and in no backup of public data."""
+        """Return the pseudonym key: made on first use (0600), and in no backup of public data.
+
+        Raises
+        ------
+        RefusedError
+            If the folder was used before and its key is missing.
+        """
         path = self.layout.key
         if not path.exists():
+            refuse_lost_key(self.layout)
             create_key(path)
         return read_key(path)
 
@@ -343,6 +350,18 @@ def refuse_writable(path: Path) -> None:
         return
     if mode & stat.S_IWOTH:
         raise InputError(f"{path}: every user can write it, so it is no secret; chmod 600, and make a new one")
+
+
+def refuse_lost_key(layout: OperatorLayout) -> None:
+    """Refuse a folder that has a ledger and no key file, before a new key is made.
+
+    Under a new key everybody is somebody else: K would count a person twice, and an erasure would find nobody.
+    """
+    if layout.ledger.exists():
+        raise RefusedError(
+            f"{layout.key}: is missing, and the folder was used under a pseudonym key: restore the key from a backup, "
+            "or give it with VEILSTREAM_KEY_FILE; a new one would make everybody somebody else"
+        )
 
 
 def create_key(path: Path) -> None:

@@ -30,7 +30,7 @@ from stream.daemon.faust_app import App, CrashingSupervisor, application, offer_
 from stream.daemon.faust_consumer import TP, SeekingTransport, leader_epoch
 from stream.daemon.health import ProgressCheck, faulty_state, patience
 from stream.daemon.state_machine import ActiveCoordinator, CoordinatorContext
-from stream.daemon.status import BuildStatus, Status, StatusFile
+from stream.daemon.status import BuildStatus, Status, StatusFile, end_text
 from stream.daemon.status_topic import StatusTopic
 from stream.daemon.unreadable import unreadable_partitions
 from stream.ledger.folder import EndedBuild, FolderLockedError
@@ -339,8 +339,14 @@ class Coordinator:
 
     # the end
 
-    def close(self) -> None:
-        """Wait for the current step, save the state and release all resources."""
+    def close(self, reason: BaseException | None = None) -> None:
+        """Wait for the current step, save the state and release all resources.
+
+        Parameters
+        ----------
+        reason
+            What ends the process. None if somebody stopped it. The status keeps it.
+        """
         self._stopping.set()
         self._thread.shutdown(wait=True)
         engine, self.engine = self.engine, None
@@ -353,7 +359,7 @@ class Coordinator:
             if self.state in ("active", "gap"):
                 with self._explained_errors():
                     engine.save_last()
-            self.status.alive("stopped", 0.0)
+            self.status.stopped("" if reason is None else end_text(reason))
         finally:
             self.status_topic.close()
             engine.close()

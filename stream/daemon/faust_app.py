@@ -201,8 +201,11 @@ class DaemonWorker(faust.Worker):
         print_stacks(loops)
 
 
-def run(app: App, *services: Any, on_stop: Callable[[], None] = lambda: None) -> None:
-    """Run until SIGTERM or SIGINT (returns) or a crash (raises what crashed it)."""
+def run(app: App, *services: Any, on_stop: Callable[[BaseException | None], None] = lambda _reason: None) -> None:
+    """Run until SIGTERM or SIGINT (returns) or a crash (raises what crashed it).
+
+    `on_stop` gets what crashed it, or None, before that is raised.
+    """
     worker = DaemonWorker(app, *services)
     reason: BaseException | None = None
     try:
@@ -216,9 +219,10 @@ def run(app: App, *services: Any, on_stop: Callable[[], None] = lambda: None) ->
         worker.finish()
     except BaseException as error:  # noqa: BLE001 - the worker raises its crash reason again while it closes the loop
         reason = reason or error
-    on_stop()
     reason = worker.crash_reason or app.crash_reason or reason
     # A requested stop cancels what waits: that is not a failure.
-    cancelled = worker.asked_to_stop and isinstance(reason, asyncio.CancelledError | SystemExit)
-    if reason is not None and not cancelled:
+    if worker.asked_to_stop and isinstance(reason, asyncio.CancelledError | SystemExit):
+        reason = None
+    on_stop(reason)
+    if reason is not None:
         raise reason

@@ -19,6 +19,7 @@ from typing import TypedDict
 
 import msgspec
 
+from models.errors import VeilstreamError, shortage
 from stream.daemon.broker_contact import SILENT_SECONDS, BrokerContact
 from stream.daemon.delta_topic import Anchor, LostDeltasError
 from stream.daemon.unreadable import unreadable_partitions
@@ -240,7 +241,9 @@ class Status(TypedDict, total=False):
     """The content of status.json and of the status topic.
 
     Files of earlier programs lack `host`, `delta`, `key`, `heartbeat`, `moved`, `busy_seconds`, `held`, `paused`,
-    `unreadable`, `broker_contact`, `process`, `checkpoint_at`, `releases`, `lag` and `building`.
+    `unreadable`, `broker_contact`, `process`, `checkpoint_at`, `releases`, `lag`, `building` and `ended_by`.
+
+    `ended_by` is the last line of the log of a process that ended because of an error.
 
     `busy_seconds` is the duration of the current step of the fold, or of the build that runs beside it.
     """
@@ -268,6 +271,7 @@ class Status(TypedDict, total=False):
     releases: dict[str, ReleaseStatus]
     lag: LagStatus
     building: BuildStatus | None
+    ended_by: str
 
 
 class StatusFile:
@@ -303,6 +307,19 @@ class StatusFile:
             now: Status = {"state": state, "busy_seconds": busy_seconds, "building": building, "at": time.time()}
             self._put({**self._written_status, **now})
 
+    def stopped(self, ended_by: str) -> None:
+        """Record the end of the process.
+
+        Parameters
+        ----------
+        ended_by
+            What the log says of its error. Empty if somebody stopped it.
+        """
+        if self._written_status:
+            if ended_by:
+                self._written_status["ended_by"] = ended_by
+            self.alive("stopped", 0.0)
+
     def _put(self, status: Status) -> None:
         status["unreadable"] = unreadable_partitions.places
         if self.contact is not None:
@@ -324,6 +341,14 @@ class StatusFile:
                 self._failing = True
             else:
                 self._failing = False
+
+
+def end_text(error: BaseException) -> str:
+    """Return why a process ends, as its log says it: of an unexpected error only the type, which is no content."""
+    if isinstance(error, VeilstreamError):
+        return str(error)
+    short = shortage(error) if isinstance(error, OSError) else None
+    return f"{type(error).__name__}; the log has its stack" if short is None else str(short)
 
 
 def write_status(output: Path, snapshot: CoordinatorSnapshot, state: str) -> None:
@@ -355,7 +380,8 @@ def standstill(status: Status, now: float) -> str | None:
     """
     patience = MISSED * float(status.get("heartbeat", HEARTBEAT))
     if status["state"] == "stopped":
-        return "the coordinator was stopped"
+        ended_by = status.get("ended_by")
+        return f"the coordinator ended: {ended_by}" if ended_by else "the coordinator was stopped"
     if abs(now - status["at"]) > patience:  # ahead of now: the clock was set back since
         has_ended = status.get("host") == socket.gethostname() and not _runs(int(status["pid"]))
         return "its process has ended" if has_ended else "the coordinator has not been heard of since"

@@ -158,7 +158,7 @@ def test_a_build_that_takes_too_long_is_noted_and_ends_the_process(tmp_path: Pat
     one: Any = Coordinator(SimpleNamespace(rebalancing=False, add_future=lambda check: check.close()), host)  # type: ignore[arg-type]
     codes: list[int] = []
     one.check = ProgressCheck(60, end=codes.append)
-    one.status = SimpleNamespace(alive=lambda *_: None)
+    one.status = SimpleNamespace(alive=lambda *_: None, stopped=lambda *_: None)
     with closing(OperatorFolder(tmp_path)) as folder:
         building = {"publication": "q", "cut": "q/4/0/0", "seconds": seconds}
         one.engine = SimpleNamespace(building=building, service=SimpleNamespace(folder=folder))
@@ -173,7 +173,7 @@ def test_a_stop_during_a_build_is_no_kill(tmp_path: Path, builds: bool) -> None:
     settings = Settings.model_validate({"process": {"name": "p"}})
     host: Any = SimpleNamespace(settings=settings, source=Source(topics=("t",)), output=tmp_path, watch=None)
     one: Any = Coordinator(SimpleNamespace(), host)  # type: ignore[arg-type]
-    one.status = SimpleNamespace(alive=lambda *_: None)
+    one.status = SimpleNamespace(alive=lambda *_: None, stopped=lambda *_: None)
     one.status_topic = SimpleNamespace(close=lambda: None)
     with closing(OperatorFolder(tmp_path)) as folder:
         folder.note_started_build(StartedBuild("p/4/0/0", 1))

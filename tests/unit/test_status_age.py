@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import socket
@@ -9,11 +10,14 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from models.errors import TakenOverError
 from stream.commands import execute
+from stream.daemon.coordinator import Coordinator
 from stream.daemon.delta_topic import Anchor
 from stream.daemon.status import CoordinatorSnapshot, StatusFile, read_status
 from stream.fold.fold import Fold
@@ -96,8 +100,40 @@ def test_a_life_sign_leaves_everything_else(tmp_path: Path) -> None:
     engine = CoordinatorSnapshot(Fold(FoldRules(())), 7, 6, Anchor("log"), None)
     one.write(engine, "active")
     first = read_status(tmp_path) or {}
-    one.alive("stopped", 0.0)
+    one.stopped("")
     then = read_status(tmp_path) or {}
     assert then["at"] >= first["at"]
     assert {**then, "at": 0, "state": ""} == {**first, "at": 0, "state": ""}
     assert execute(["status", "-o", str(tmp_path)]) == 4
+
+
+@pytest.mark.parametrize(
+    ("error", "sentence"),
+    [
+        (None, "the coordinator was stopped"),
+        (TakenOverError("another one is active"), "the coordinator ended: another one is active"),
+        (ValueError("Vera's case"), "the coordinator ended: ValueError; the log has its stack"),
+        (
+            OSError(errno.ENOSPC, "No space left on device", "f"),
+            "the coordinator ended: f: No space left on device; free some space",
+        ),
+    ],
+    ids=["stopped", "ours", "unexpected", "full-disk"],
+)
+def test_the_status_keeps_why_the_process_ended(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], error: BaseException | None, sentence: str
+) -> None:
+    """An end by SIGTERM and one by an error are told apart, also after the process is gone; no content is shown."""
+    (tmp_path / "operator").mkdir()
+    coordinator: Any = Coordinator.__new__(Coordinator)
+    coordinator._stopping = SimpleNamespace(set=lambda: None)
+    coordinator._thread = SimpleNamespace(shutdown=lambda wait: None)
+    coordinator.engine = SimpleNamespace(building=None, close=lambda: None)
+    coordinator.state, coordinator.status_topic = "lost", SimpleNamespace(close=lambda: None)
+    coordinator.status = StatusFile(tmp_path, HEARTBEAT)
+    coordinator.status.write(CoordinatorSnapshot(Fold(FoldRules(())), 7, 6, Anchor("log"), None), "active")
+    coordinator.close(error)
+    code, printed = asked(tmp_path, capsys)
+    assert code == 4
+    assert sentence in printed
+    assert "Vera" not in printed

@@ -17,6 +17,7 @@ import numpy as np
 
 from connectors import guessing
 from connectors.bad_rows import BadRows
+from connectors.case_ids import doubtful_case_ids
 from connectors.columns import CASE_PREFIX, ColumnNames, resolved, shape, typed
 from connectors.dates import (
     DAY_FIRST,
@@ -48,8 +49,6 @@ _NAMED = 4
 _SINCE = {**dict.fromkeys(UNITS, "1970-01-01 UTC"), "excel": "1899-12-30 (Excel's days)"}
 """Units that numbers of times may count, and since when."""
 _PARTS = ("case", "activity", "time", "resource")
-_PLACEHOLDERS = frozenset(["nan", "na", "null", "none", "n/a", "-"])
-"""Words that exports write in place of a missing value, in lower case."""
 _TYPES = {"str": "text", "int": "whole number", "float": "number", "bool": "true or false"}
 
 
@@ -141,7 +140,13 @@ def _inspect_named(path: Path, name: str, reading: Reading, patterns: Patterns, 
     files = path.iterdir() if path.is_dir() else [path]
     size = sum(file.stat().st_size for file in files if file.is_file())
     facts = Inspection(name, kind.removeprefix("."), size)
-    given = replace(reading, say=facts.notes.append)
+
+    def note(sentence: str) -> None:
+        # The table was described first, and the reader says the same of the log, with the name of the file.
+        if not any(sentence.endswith(noted) for noted in facts.notes):
+            facts.notes.append(sentence)
+
+    given = replace(reading, say=note)
     trial = given
     if is_table:
         trial = _inspect_table(path, kind, given, facts, patterns)
@@ -181,7 +186,7 @@ def _inspect_table(path: Path, kind: str, reading: Reading, facts: Inspection, p
     part_of_column = {guess.column: (role, guess.reason) for role, guess in parts.items()}
     case = columns[parts["case"].column] if "case" in parts else None
     if case is not None:
-        _note_case_ids(case, facts)
+        facts.notes += _doubtful_ids(case)
     activity = columns[parts["activity"].column] if "activity" in parts else None
     for name, column in columns.items():
         facts.columns.append(_describe(name, column, part_of_column.get(name), case, activity, patterns))
@@ -259,33 +264,10 @@ def _declaration(facts: Inspection, reading: Reading) -> list[str]:
     return [f"--{name} {shlex.quote(value)}" for name, value in values.items() if value]
 
 
-def _note_case_ids(case: Column, facts: Inspection) -> None:
-    """Report case ids that may mean no case, or the same case as another id."""
-    texts = [str(value) for value in case.values]
-    placeholders = [code for code, text in enumerate(texts) if text.strip().casefold() in _PLACEHOLDERS]
-    if placeholders:
-        n_rows = int(np.isin(case.codes, placeholders).sum())
-        written = ", ".join(sorted({texts[code].strip() for code in placeholders}))
-        facts.notes.append(
-            f"{n_rows} rows have a case id that exports write for a missing one ({written}): each such id is read as "
-            "one case, whose rows may belong to different cases; remove these rows, or export them with their case id"
-        )
-    ids_of_form: dict[str, set[str]] = {}
-    for text in texts:
-        ids_of_form.setdefault(_plain_id(text), set()).add(text)
-    similar = sum(len(ids) for ids in ids_of_form.values() if len(ids) > 1)
-    if similar:
-        facts.notes.append(
-            f"{similar} case ids differ from another one only by spaces around them or by .0 at the end, and each is "
-            "read as a case of its own; if they mean the same case, write them alike"
-        )
-
-
-def _plain_id(text: str) -> str:
-    """Return a case id without spaces around it, and a whole number without `.0`."""
-    bare = text.strip()
-    number = bare.removesuffix(".0")
-    return number if number.isdecimal() else bare
+def _doubtful_ids(case: Column) -> list[str]:
+    ids = [str(value) for value in case.values]
+    rows_of_case = np.bincount(case.codes[case.codes >= 0], minlength=len(ids))
+    return doubtful_case_ids(ids, rows_of_case)
 
 
 def _count_duplicates(columns: Mapping[str, Column]) -> int:
@@ -567,7 +549,6 @@ def _describe_log(log: EventLog, reading: Reading, facts: Inspection, patterns: 
     """Describe the columns of a log that is not a table."""
     names = ColumnNames.of(reading.columns)
     case = Column(log.case_of_event.astype(np.int32), log.case_ids)
-    _note_case_ids(case, facts)
     reason = "the name that the format gives it"
     parts = [
         (names.case, case, "case"),

@@ -15,6 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from connectors.case_ids import doubtful_case_ids
 from connectors.columns import ColumnNames
 from connectors.folders import one_after_another, parts
 from connectors.reading import Reading
@@ -137,6 +138,8 @@ def read_log(
         settings.say(bad.report())
     elif bad and settings.on_bad_rows is not None:
         settings.on_bad_rows(bad)
+    for sentence in doubtful_case_ids(log.case_ids, log.starts[1:] - log.starts[:-1]):
+        settings.say(f"{path}: {sentence}")
     return _of_transitions(log, settings)
 
 

@@ -1,0 +1,63 @@
+"""Case ids that may mean no case, or the same case as another id.
+
+One person under two ids counts as two: a group of 20 cases may then be of 10 persons. So `inspect` reports such ids,
+and so does everything that reads a log. They are not changed, since 17 and 17.0 may be two cases.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from models.eventlog import Ints
+
+_PLACEHOLDERS = frozenset(["nan", "na", "null", "none", "n/a", "-"])
+"""Words that exports write in place of a missing value, in lower case."""
+
+
+def doubtful_case_ids(ids: Sequence[str], rows_of_case: Ints) -> list[str]:
+    """Return a sentence for each kind of doubtful case id, for people; none names an id.
+
+    Parameters
+    ----------
+    ids
+        The case ids, each once.
+    rows_of_case
+        Number of rows of each id.
+    """
+    sentences = []
+    placeholders = [case for case, name in enumerate(ids) if name.strip().casefold() in _PLACEHOLDERS]
+    if placeholders:
+        n_rows = int(rows_of_case[placeholders].sum())
+        written = ", ".join(sorted({ids[case].strip() for case in placeholders}))
+        sentences.append(
+            f"{n_rows} rows have a case id that exports write for a missing one ({written}): each such id is read as "
+            "one case, whose rows may belong to different cases; remove these rows, or export them with their case id"
+        )
+    similar = _count_similar(ids)
+    if similar:
+        sentences.append(
+            f"{similar} case ids differ from another one only by spaces around them or by .0 at the end, and each is "
+            "read as a case of its own; if they mean the same case, write them alike"
+        )
+    return sentences
+
+
+def _count_similar(ids: Sequence[str]) -> int:
+    """Count the ids that have the plain form of another one."""
+    # Most logs have no id but plain ones: they are compared with nothing.
+    changed_forms = {plain for plain, name in zip(map(_plain_id, ids), ids, strict=True) if plain != name}
+    if not changed_forms:
+        return 0
+    ids_of_form: dict[str, set[str]] = {}
+    for name in ids:
+        form = _plain_id(name)
+        if form in changed_forms:
+            ids_of_form.setdefault(form, set()).add(name)
+    return sum(len(names) for names in ids_of_form.values() if len(names) > 1)
+
+
+def _plain_id(text: str) -> str:
+    """Return a case id without spaces around it, and a whole number without `.0`."""
+    bare = text.strip()
+    number = bare.removesuffix(".0")
+    return number if number.isdecimal() else bare

@@ -1,0 +1,50 @@
+"""Case ids that may be the same person's: everything that reads a log says so, not only `inspect`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from connectors.logs import read_log
+from connectors.reading import Reading
+from stream.commands import execute
+
+SIMILAR = "2 case ids differ from another one only by spaces around them or by .0 at the end"
+
+
+def _log(folder: Path, *ids: str) -> Path:
+    path = folder / "log.csv"
+    rows = [f"{name},x,2024-01-01T00:{minute:02d}:00Z" for minute, name in enumerate(ids)]
+    path.write_text("\n".join(["case,activity,time", *rows]) + "\n", encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("ids", "sentence"),
+    [
+        (("1", "1 ", "2"), SIMILAR),
+        (("1.0", "1", "2"), SIMILAR),
+        (("NULL", "1", "NULL"), "2 rows have a case id that exports write for a missing one (NULL)"),
+    ],
+)
+def test_a_reader_is_told_of_doubtful_ids(tmp_path: Path, ids: tuple[str, ...], sentence: str) -> None:
+    """A person under two ids counts as two, so a group of K cases may be of fewer persons. Once for each kind."""
+    told: list[str] = []
+    path = _log(tmp_path, *ids)
+    read_log(path, reading=Reading(say=told.append))
+    assert [text for text in told if text.startswith(f"{path}: {sentence}")] == told[-1:]
+
+
+@pytest.mark.parametrize("ids", [("1.0", "2.0"), (" a", " b"), ("v1", "v1.0")])
+def test_ids_that_are_written_alike_are_not_doubtful(tmp_path: Path, ids: tuple[str, ...]) -> None:
+    """An export that writes each id in the same odd way has no id twice."""
+    told: list[str] = []
+    read_log(_log(tmp_path, *ids), reading=Reading(say=told.append))
+    assert not any("case id" in text for text in told)
+
+
+def test_a_command_prints_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """On stderr, beside the result."""
+    assert execute(["risk", str(_log(tmp_path, "1", "1 ", "2")), "--projection", "A", "--points", "1"]) == 0
+    assert SIMILAR in " ".join(capsys.readouterr().err.split())

@@ -35,7 +35,7 @@ from stream.fold.fold import Fold
 from stream.fold.records import Cut
 from stream.fold.rules import FoldRules, PublicationRules
 from stream.ledger.release_record import ReleaseRecord
-from stream.release.audits.anonymity import partners, simple
+from stream.release.audits.comparison import partners, simple
 from stream.release.contract import Build, Exposure
 from stream.release.mechanisms.cohorts import TlkcCohorts
 from stream.release.mechanisms.tlkc import Tlkc

@@ -136,7 +136,7 @@ def _numbers(number_of: dict[Any, int], names: Sequence[Any]) -> Codes:
     return np.asarray([number_of.setdefault(name, len(number_of)) for name in names], dtype=np.int32)
 
 
-def partners(earlier: Numbered, later: Numbered, cases: int) -> Ints:
+def numbered_partners(earlier: Numbered, later: Numbered, cases: int) -> Ints:
     """Return where each case of the earlier release is in the later one.
 
     Parameters

@@ -24,14 +24,17 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import combinations
-from typing import Any
+from typing import Any, Protocol
+
+import numpy as np
 
 from models.attacks.candidates import CandidateValuer, cracks_by_value, matching_rows, records_by_value
 from models.attacks.correspondence import AttackedPair, AttackQuestion, PairAttack, check_parameters
-from models.attacks.linker import base_linkers
-from models.attacks.pairs import encode, join_releases
+from models.attacks.linker import Flags, base_linkers
+from models.attacks.pairs import NextOccurrences, ReleasePair, encode, join_releases, next_occurrences, unmatched
+from models.attacks.true_linker import real_links, true_linker_minima
 from models.content_free import content_free
-from models.eventlog import SimpleLog
+from models.eventlog import Ints, SimpleLog
 
 FEW = 400
 """If there are at most so many candidates, all are tried; otherwise only the worst ones of every pair."""
@@ -69,15 +72,20 @@ class PairCracks:
 
 def pair_cracks(valuer: CandidateValuer, bk: Sequence[Any]) -> PairCracks:
     """Return the cracks by sensitive value of one candidate, given by its symbols."""
-    pair = valuer.pair
-    codes = encode(pair, bk)
-    in1, in2 = matching_rows(valuer, codes)
-    n_values = len(pair.values)
+    codes = encode(valuer.pair, bk)
     f, c, b = cracks_by_value(valuer, codes).T
-    size1 = records_by_value(pair.earlier, in1, n_values)
-    size2 = records_by_value(pair.later, in2, n_values)
-    by_value = [dict(zip(pair.values, numbers.tolist(), strict=True)) for numbers in (size1, size2, f, c, b)]
-    return PairCracks(*by_value)
+    return _by_value(valuer.pair, *_sizes(valuer.pair, *matching_rows(valuer, codes)), f=f, c=c, b=b)
+
+
+def _sizes(pair: ReleasePair, inside1: Flags, inside2: Flags) -> tuple[Ints, Ints]:
+    """Return the records of both matching sets by code of the sensitive value."""
+    n_values = len(pair.values)
+    return records_by_value(pair.earlier, inside1, n_values), records_by_value(pair.later, inside2, n_values)
+
+
+def _by_value(pair: ReleasePair, size1: Ints, size2: Ints, *, f: Ints, c: Ints, b: Ints) -> PairCracks:
+    """Return the records of both matching sets, and the cracked ones, by sensitive value."""
+    return PairCracks(*(dict(zip(pair.values, numbers.tolist(), strict=True)) for numbers in (size1, size2, f, c, b)))
 
 
 def best_of(cracks_by_release: Iterable[Groups]) -> int:
@@ -114,6 +122,104 @@ def b_then_c(first: PairCracks, second: PairCracks) -> int:
     return total
 
 
+class PairTables(Protocol):
+    """The tables by which one pair of releases is counted, for one way to link their records."""
+
+    @property
+    def symbols(self) -> tuple[Any, ...]:
+        """Symbols of background knowledge."""
+
+    @property
+    def size(self) -> int:
+        """Runs of links, and events."""
+
+    def worst(self, n: int) -> list[tuple[Any, ...]] | None:
+        """Return the background knowledge that attains the minima, or None if no linker joins the pair."""
+
+    def cracks(self, n: int, bk: tuple[Any, ...]) -> PairCracks:
+        """Return the cracks by sensitive value of one candidate."""
+
+
+class AnyLinkerTables:
+    """A pair of releases that any linker may join: a crack is the least over all of them (Def. 10-12)."""
+
+    def __init__(self, attack: PairAttack) -> None:
+        self._attack = attack
+        self._valuers: dict[int, CandidateValuer] = {}
+
+    @property
+    def symbols(self) -> tuple[Any, ...]:
+        """Symbols of background knowledge."""
+        return self._attack.pair.alphabet
+
+    @property
+    def size(self) -> int:
+        """Runs of links, and events."""
+        return len(self._attack.linkable.least) + len(self._attack.pair.known_variants.items)
+
+    def worst(self, n: int) -> list[tuple[Any, ...]] | None:
+        """Return the background knowledge that attains the minima, or None if no linker joins the pair."""
+        valuer = self._valuer(n)
+        if not valuer.base.exists:
+            return None
+        result = self._attack.least(valuer.base)
+        return [tuple(bk) for bk in result.worst.values() if bk]
+
+    def cracks(self, n: int, bk: tuple[Any, ...]) -> PairCracks:
+        """Return the cracks by sensitive value of one candidate."""
+        return pair_cracks(self._valuer(n), bk)
+
+    def _valuer(self, n: int) -> CandidateValuer:
+        if n not in self._valuers:
+            (base,) = base_linkers(self._attack.pair, self._attack.linkable, [n])
+            self._valuers[n] = self._attack.valuer(base)
+        return self._valuers[n]
+
+
+class IdentityTables:
+    """A pair of releases of which the later one holds every earlier record as it was, and new ones.
+
+    The one linker is the identity. A record of ms1 is in ms2, so F cracks nothing, B cracks all of ms1 in ms2, and C
+    the rest of ms2. Over any set of linkers that has the identity the cracks are no larger.
+
+    Parameters
+    ----------
+    pair, table
+        The two releases and their next occurrences.
+    partner
+        int64[cases of the earlier release], the same case in the later one.
+    bk_length
+        Longest background knowledge.
+    """
+
+    def __init__(self, pair: ReleasePair, table: NextOccurrences, partner: Ints, bk_length: int) -> None:
+        self._pair, self._table, self._bk_length = pair, table, bk_length
+        self._links = real_links(pair, partner)
+
+    @property
+    def symbols(self) -> tuple[Any, ...]:
+        """Symbols of background knowledge."""
+        return self._pair.alphabet
+
+    @property
+    def size(self) -> int:
+        """Links, and events."""
+        return len(self._links) + len(self._pair.known_variants.items)
+
+    def worst(self, n: int) -> list[tuple[Any, ...]] | None:
+        """Return the background knowledge that attains the minima."""
+        loose = self._links[:0]  # an unchanged record never leaves a matching set
+        result = true_linker_minima(self._pair, self._table, self._links, loose, n, self._bk_length, "realisable")
+        return [tuple(bk) for bk in result.worst.values() if bk]
+
+    def cracks(self, n: int, bk: tuple[Any, ...]) -> PairCracks:
+        """Return the cracks by sensitive value of one candidate."""
+        is_inside = unmatched(self._table, encode(self._pair, bk)) <= n
+        inside1, inside2 = (is_inside[rows.known_variant] for rows in (self._pair.earlier, self._pair.later))
+        size1, size2 = _sizes(self._pair, inside1, inside2)
+        return _by_value(self._pair, size1, size2, f=np.zeros_like(size1), c=size2 - size1, b=size1)
+
+
 class PairInSeries:
     """Two releases of a series, with the answers and tables that later series ask for again.
 
@@ -124,72 +230,55 @@ class PairInSeries:
     Parameters
     ----------
     make
-        Makes the attack on the pair.
+        Makes the tables of the pair.
     make_shared
         Makes the same from tables that the pairs of one candidate share. It returns None if they do not exist.
     """
 
     def __init__(
-        self, make: Callable[[], PairAttack], make_shared: Callable[[], PairAttack | None] | None = None
+        self, make: Callable[[], PairTables], make_shared: Callable[[], PairTables | None] | None = None
     ) -> None:
         self._make, self._make_shared = make, make_shared
         # Symbols of background knowledge, once something was asked.
         self.symbols: tuple[Any, ...] = ()
-        self._attack: PairAttack | None = None
-        self._valuers: dict[int, CandidateValuer] = {}
+        self._kept: PairTables | None = None
         self._worst: dict[int, list[tuple[Any, ...]] | None] = {}
         self._cracks: dict[tuple[int, tuple[Any, ...]], PairCracks] = {}
 
     def worst(self, n: int) -> list[tuple[Any, ...]] | None:
         """Return the background knowledge that attains the minima, or None if no linker joins the pair."""
         if n not in self._worst:
-            valuer = self._valuer(n)
-            if valuer.base.exists:
-                result = self._attack_on_pair().least(valuer.base)
-                self._worst[n] = [tuple(bk) for bk in result.worst.values() if bk]
-            else:
-                self._worst[n] = None
+            self._worst[n] = self._tables().worst(n)
         return self._worst[n]
 
     def cracks(self, n: int, bk: tuple[Any, ...]) -> PairCracks:
         """Return the cracks by sensitive value of one candidate."""
         if (n, bk) not in self._cracks:
-            self._cracks[n, bk] = pair_cracks(self._valuer(n), bk)
+            self._cracks[n, bk] = self._tables().cracks(n, bk)
         return self._cracks[n, bk]
 
     @property
     def has_tables(self) -> bool:
         """Whether it keeps more than its answers."""
-        return self._attack is not None or self._make_shared is not None
+        return self._kept is not None or self._make_shared is not None
 
     def keep_small_tables(self) -> None:
         """Keep the answers, and tables that are not large, until the next series asks."""
         self._make_shared = None  # it refers to the tables of all pairs of one candidate
-        if self._attack is None:
-            return
-        runs_and_events = len(self._attack.linkable.least) + len(self._attack.pair.known_variants.items)
-        if runs_and_events > MOST_KEPT:
+        if self._kept is not None and self._kept.size > MOST_KEPT:
             self.drop_tables()
 
     def drop_tables(self) -> None:
         """Keep the answers; tables are made again if more is asked."""
-        self._attack = self._make_shared = None
-        self._valuers.clear()
+        self._kept = self._make_shared = None
 
-    def _attack_on_pair(self) -> PairAttack:
-        if self._attack is None and self._make_shared is not None:
-            self._attack = self._make_shared()
-        if self._attack is None:
-            self._attack = self._make()
-        self.symbols = self._attack.pair.alphabet
-        return self._attack
-
-    def _valuer(self, n: int) -> CandidateValuer:
-        if n not in self._valuers:
-            attack = self._attack_on_pair()
-            (base,) = base_linkers(attack.pair, attack.linkable, [n])
-            self._valuers[n] = attack.valuer(base)
-        return self._valuers[n]
+    def _tables(self) -> PairTables:
+        if self._kept is None and self._make_shared is not None:
+            self._kept = self._make_shared()
+        if self._kept is None:
+            self._kept = self._make()
+        self.symbols = self._kept.symbols
+        return self._kept
 
 
 @content_free("n", "values", "complete")
@@ -279,7 +368,7 @@ def series(
     releases = over_all_activities(releases)
     pairs = {}
     for i, j in combinations(range(len(releases)), 2):
-        make = partial(pair_attack, releases[i], releases[j], bk_length, ns, known, taxonomy, foreign)
+        make = partial(any_linker_tables, releases[i], releases[j], bk_length, ns, known, taxonomy, foreign)
         pairs[i, j] = PairInSeries(make)
     return series_of(len(releases), pairs, bk_length, ns, most_candidates)
 
@@ -322,7 +411,7 @@ def series_of(
     return SeriesAnonymity(releases, [_result(pairs, n, bk_length, most_candidates) for n in ns])
 
 
-def pair_attack(
+def any_linker_tables(
     earlier: SimpleLog,
     later: SimpleLog,
     bk_length: int,
@@ -330,10 +419,18 @@ def pair_attack(
     known: Callable[[Any], Any] | None = None,
     taxonomy: Mapping[Any, Any] | None = None,
     foreign: bool = False,
-) -> PairAttack:
-    """Return the exact attack on one pair of a series."""
+) -> AnyLinkerTables:
+    """Return the tables of one pair of a series that any linker may join."""
     pair = join_releases(earlier, later, known=known, taxonomy=taxonomy, foreign=foreign)
-    return PairAttack(pair, bk_length, ns, "exact", "realisable")
+    return AnyLinkerTables(PairAttack(pair, bk_length, ns, "exact", "realisable"))
+
+
+def identity_tables(
+    earlier: SimpleLog, later: SimpleLog, partner: Ints, bk_length: int, known: Callable[[Any], Any] | None = None
+) -> IdentityTables:
+    """Return the tables of one pair of a series whose records never change. `partner`: as of `IdentityTables`."""
+    pair = join_releases(earlier, later, known=known)
+    return IdentityTables(pair, next_occurrences(pair), partner, bk_length)
 
 
 def over_all_activities(releases: Sequence[SimpleLog]) -> list[SimpleLog]:

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,7 +29,20 @@ import numpy as np
 from models.attacks.correspondence import Anonymity, AttackResult, attack_result, check_parameters
 from models.attacks.linkability import may_leave
 from models.attacks.pairs import NextOccurrences, ReleasePair, join_releases, next_occurrences, unmatched
-from models.attacks.search import FLOOR, NO_VALUE, Minimum, search
+from models.attacks.search import (
+    BA,
+    CA,
+    FA,
+    FLOOR,
+    KA1,
+    KA1_COMMON,
+    KA2,
+    KA2_COMMON,
+    MEASURES,
+    NO_VALUE,
+    Minimum,
+    search,
+)
 from models.attacks.shared_pairs import NumberedRelease, SharedPairs
 from models.attacks.totals import column_starts
 from models.compiled import kernel, part
@@ -165,14 +179,29 @@ class RealPartners:
         Cases of the earlier release that the later one does not hold.
     changed
         Survivors with another sensitive value in the later release; 0 if a case is gone (then nobody asks).
-    least
-        For fa, ca and ba the least value over all n in records (None: no value), and a bk that attains it.
+    results
+        The least values for each n, ascending.
     """
 
     survivors: int
     gone: int
     changed: int
-    least: dict[str, tuple[int | None, list[Any] | None]]
+    results: list[AttackResult]
+
+    @property
+    def least(self) -> dict[str, tuple[int | None, list[Any] | None]]:
+        """For fa, ca and ba the least value over all n in records (None: no value), and a bk that attains it."""
+        return least_over_n(self.results)
+
+
+def least_over_n(results: Sequence[AttackResult]) -> dict[str, tuple[int | None, list[Any] | None]]:
+    """Return the least FA, CA and BA over all n, each with the background knowledge that attains it."""
+    least: dict[str, tuple[int | None, list[Any] | None]] = {}
+    for name in ("fa", "ca", "ba"):
+        measured = [result for result in results if result.values[name] is not None]
+        candidates = [(result.values[name], result.worst[name]) for result in measured]
+        least[name] = min(candidates, default=(None, None), key=itemgetter(0))
+    return least
 
 
 # --- One candidate and all releases before it ---
@@ -200,8 +229,8 @@ def least_true_counts(
     bk_length: int,
     ns: Sequence[int],
     minimum: Minimum,
-) -> list[dict[str, tuple[int | None, list[Any] | None]]] | None:
-    """Return the least true-linker counts of each earlier release with the candidate, over all n.
+) -> list[list[AttackResult]] | None:
+    """Return the true-linker minima of each earlier release with the candidate, for each n.
 
     Parameters
     ----------
@@ -214,7 +243,8 @@ def least_true_counts(
 
     Returns
     -------
-    For each earlier release fa, ca and ba with a background knowledge that attains it; (None, None) without a value.
+    For each earlier release its results, n ascending; the values are those of `true_linker`, and several background
+    knowledges may attain one.
     None if the background knowledge does not fit into a table: each pair then needs a search of its own.
 
     Raises
@@ -229,22 +259,52 @@ def least_true_counts(
     later_records = np.bincount(shared.known_of_case(shared.later), minlength=len(table))
     is_symbol = np.stack([shared.is_symbol(release) for release in earlier])
     starts = column_starts(is_symbol.shape[1], bk_length)
-    least = np.full((len(earlier), 2), NO_VALUE, dtype=np.int64)
-    attained = np.zeros((len(earlier), 2), dtype=np.int64)
+    results: list[list[AttackResult]] = [[] for _ in earlier]
     for n in sorted(set(ns)):
-        _follow_links(table <= n, changes, later_records, is_symbol, starts, FLOOR[minimum], least, attained)
-    return [_named(shared, row, columns, starts) for row, columns in zip(least, attained, strict=True)]
+        minima = Minima.of(len(earlier))
+        _follow_links(table <= n, changes, later_records, is_symbol, starts, FLOOR[minimum], minima)
+        for release, of_release in enumerate(results):
+            of_release.append(_result(shared, n, minima, release, starts))
+    return results
 
 
-def _named(
-    shared: SharedPairs, least: Ints, columns: Ints, starts: Ints
-) -> dict[str, tuple[int | None, list[Any] | None]]:
-    """Return the least values of one release by measure, with symbols in place of the columns that attain them."""
-    counts: list[tuple[int | None, list[Any] | None]] = []
-    for value, column in zip(least.tolist(), columns.tolist(), strict=True):
-        counts.append((None, None) if value >= NO_VALUE else (value, shared.knowledge(column, starts)))
-    in_both, no_partner = counts
-    return {"fa": in_both, "ca": in_both, "ba": no_partner}
+@content_free()
+class Minima(NamedTuple):
+    """The least values of each earlier release at one n, by measure in the order of MEASURES.
+
+    value : int64[R, measures], NO_VALUE if no background knowledge has a value
+    column : int64[R, measures], column of a background knowledge that attains it
+    first, second : int64[R, measures], records of the earlier and of the later release that match it
+    """
+
+    value: Ints
+    column: Ints
+    first: Ints
+    second: Ints
+
+    @classmethod
+    def of(cls, releases: int) -> Minima:
+        """Make the arrays for some earlier releases, without a value so far."""
+        shape = (releases, len(MEASURES))
+        return cls(np.full(shape, NO_VALUE, dtype=np.int64), *(np.zeros(shape, dtype=np.int64) for _ in range(3)))
+
+
+def _result(shared: SharedPairs, n: int, minima: Minima, release: int, starts: Ints) -> AttackResult:
+    """Return the result of one earlier release, with symbols in place of the columns that attain its values."""
+    values: dict[str, int | None] = {}
+    worst: dict[str, list[Any] | None] = {}
+    matching: dict[str, int | None] = {}
+    for measure, name in enumerate(MEASURES):
+        value = int(minima.value[release, measure])
+        if value >= NO_VALUE:
+            values[name] = worst[name] = None
+            continue
+        values[name] = value
+        worst[name] = shared.knowledge(int(minima.column[release, measure]), starts)
+        if measure in (FA, CA, BA):
+            attacked = minima.first if measure == FA else minima.second
+            matching[name] = int(attacked[release, measure])
+    return AttackResult(n, "exists", values, worst, matching=matching)
 
 
 def _link_changes(shared: SharedPairs, earlier: Sequence[NumberedRelease], partners: Iterable[Ints]) -> LinkChanges:
@@ -278,11 +338,10 @@ def _link_changes(shared: SharedPairs, earlier: Sequence[NumberedRelease], partn
 
 
 @kernel
-def _follow_links(matches, changes, later_records, is_symbol, starts, floor, least, attained):  # type: ignore[no-untyped-def]
-    """Lower the least counts of each earlier release to those at one n.
+def _follow_links(matches, changes, later_records, is_symbol, starts, floor, minima):  # type: ignore[no-untyped-def]
+    """Lower the least values of each earlier release to those at one n.
 
     matches : bool[variants, bk]; later_records : int64[variants]; is_symbol : bool[R, symbols], those of each pair
-    least, attained : int64[R, 2], the least count of FA and of BA so far, and the column of a bk that attains it
     """
     columns = matches.shape[1]
     in_first = np.zeros(columns, dtype=np.int64)  # earlier records that match
@@ -294,9 +353,8 @@ def _follow_links(matches, changes, later_records, is_symbol, starts, floor, lea
             for k in range(columns):
                 in_second[k] += later_records[v] * np.int64(matches[v, k])
     no_partner[:] = in_second
-    fewest = np.zeros_like(least)  # matching records of the background knowledge that attains each
     is_asked = np.zeros(columns, dtype=np.bool_)
-    for release in range(len(least)):
+    for release in range(len(minima.value)):
         for x in range(changes.start[release], changes.start[release + 1]):
             more, variant, partner = changes.records[x], changes.variant[x], changes.partner[x]
             for k in range(columns):
@@ -308,18 +366,44 @@ def _follow_links(matches, changes, later_records, is_symbol, starts, floor, lea
         if release == 0 or not np.array_equal(is_symbol[release], is_symbol[release - 1]):
             _mark_asked(is_symbol[release], starts, is_asked)
         for k in range(columns):
-            first_matches, second_matches = in_first[k] > 0, in_second[k] > 0
-            is_attacked = first_matches and second_matches if floor < 0 else first_matches or second_matches
-            if not (is_asked[k] and is_attacked):
-                continue
-            matching = in_first[k] + in_second[k]
-            for measure, count in ((0, in_both[k]), (1, no_partner[k])):
-                # Of several background knowledges with one count, that of the fewest matching records is named.
-                is_less = count < least[release, measure]
-                is_named = count == least[release, measure] and matching < fewest[release, measure]
-                if count >= max(floor, 0) and (is_less or is_named):
-                    least[release, measure], attained[release, measure] = count, k
-                    fewest[release, measure] = matching
+            if is_asked[k]:
+                _offer(minima, release, k, floor, in_first[k], in_second[k], in_both[k], no_partner[k])
+
+
+@part
+def _offer(minima, release, column, floor, first, second, both, no_partner):  # type: ignore[no-untyped-def]
+    """Lower the least values of one earlier release to those of one background knowledge, as a search does."""
+    first_matches, second_matches = first > 0, second > 0
+    if first_matches:
+        _lower(minima, release, KA1, column, first, first, second)
+    if second_matches:
+        _lower(minima, release, KA2, column, second, first, second)
+    if first_matches and second_matches:
+        _lower(minima, release, KA1_COMMON, column, first, first, second)
+        _lower(minima, release, KA2_COMMON, column, second, first, second)
+
+    is_attacked = first_matches and second_matches if floor < 0 else first_matches or second_matches
+    if not is_attacked:
+        return
+    least_counted = max(floor, 0)
+    if both >= least_counted:
+        _lower(minima, release, FA, column, both, first, second)
+        _lower(minima, release, CA, column, both, first, second)
+    if no_partner >= least_counted:
+        _lower(minima, release, BA, column, no_partner, first, second)
+
+
+@part
+def _lower(minima, release, measure, column, value, first, second):  # type: ignore[no-untyped-def]
+    """Keep a value if it is the least so far.
+
+    Of several background knowledges with one value, that of the fewest matching records is named.
+    """
+    least = minima.value[release, measure]
+    fewest = minima.first[release, measure] + minima.second[release, measure]
+    if value < least or (value == least and first + second < fewest):
+        minima.value[release, measure], minima.column[release, measure] = value, column
+        minima.first[release, measure], minima.second[release, measure] = first, second
 
 
 @part

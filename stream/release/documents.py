@@ -134,8 +134,8 @@ class Manifest(TypedDict, total=False):
 class PairRow(TypedDict, total=False):
     """One n of a pair of releases: the exact counts, proportions, and the background knowledge that attains each.
 
-    `behind`: the true count at that background knowledge; `assumption`: "violated" where n does not cover what was
-    removed; `groups`, `witness`: name sensitive values; `least_n`: smallest n with a linker.
+    `assumption`: "violated" where n does not cover what was removed; `groups`, `witness`: name sensitive values;
+    `least_n`: smallest n with a linker; `behind`, of earlier versions: the true count at that background knowledge.
     """
 
     n: int

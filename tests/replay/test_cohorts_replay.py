@@ -13,7 +13,7 @@ from models.attacks.pairs import join_releases, next_occurrences
 from models.attacks.true_linker import true_counts
 from stream.config.settings import Settings
 from stream.ledger.release_record import ReleaseRecord
-from stream.release.audits.anonymity import partners, simple
+from stream.release.audits.comparison import partners, simple
 from stream.release.gate import worst_anonymity
 from stream.run.replay import Replay, ReplayOutcome
 from tests.replay.test_replay_logs import accounted

@@ -11,19 +11,19 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from itertools import takewhile
 from operator import itemgetter
-from typing import Annotated, Any, ClassVar, Literal, cast
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, cast
 
 import numpy as np
 from pydantic import Field, field_validator
 
 from models.attacks.correspondence import MOST_N, AttackResult, Method
-from models.attacks.pairs import NextOccurrences, ReleasePair, join_releases, next_occurrences
+from models.attacks.pairs import join_releases, next_occurrences
 from models.attacks.search import Minimum
-from models.attacks.true_linker import RealPartners, real_links, true_counts_of_links, true_linker_of_pair
+from models.attacks.true_linker import RealPartners, least_over_n, true_linker_of_pair
 from models.errors import InputError, RefusedError
 from models.eventlog import Ints
 from stream.ledger.release_record import ReleaseRecord
-from stream.release.audits.comparison import Comparison, numbered_changes, numbered_partners, simple
+from stream.release.audits.comparison import Comparison, altered, changes, partners, simple
 from stream.release.contract import Applicability, Audit, AuditContext, Reads
 from stream.release.documents import AnonymitySection, PairRow, PairSection, TrueLinkerRow
 
@@ -110,18 +110,28 @@ class CorrespondenceAudit(Audit):
         compared = Comparison(candidate, earlier_of_publication, max(self.n), known_part, alone=not other_results)
         real = self._real(compared)
         inserted = insertions(context, earlier_of_publication)
-        fitting = [
-            _fits(context, record, candidate, real_partners.gone, inserted[record.key], real_partners.changed)
-            for record, real_partners in zip(earlier_of_publication, real, strict=True)
-        ]
+        fitting = []
+        for record, real_partners in zip(earlier_of_publication, real, strict=True):
+            differences = Differences(
+                real_partners.gone,
+                inserted[record.key],
+                real_partners.changed,
+                _altered(context, record, candidate, real_partners.gone),
+            )
+            fitting.append(_fits(context, record, candidate, differences))
         status, reason = _worst([(applies.status, applies.reason), *fitting])
         body["append_only"] = build.immutable or not any(inserted.values())
         if build.immutable:
             body["linker"] = "identity"
             body["cohorts"] = [cohort["n_actual"] for cohort in build.operator.get("cohorts", ())]
         body["ka"] = self._ka(compared)
-        # Counts of the real partners hold for every pair, exact attacks only for pairs that fit the model.
-        if status == "ok":
+        # Counts of the real partners hold for every pair, attacks over linkers only for pairs that fit the model.
+        if status == "ok" and build.immutable:
+            body["results"] = [
+                _section(record, _actual(context, record), [cast(PairRow, result.json()) for result in each.results])
+                for record, each in zip(earlier_of_publication, real, strict=True)
+            ]
+        elif status == "ok":
             body["results"] = self._all_exact(context, earlier_of_publication, compared)
         body["true_linker"] = [*map(_true, earlier_of_publication, real), *other_results]
         return {"status": status, "reason": reason, **body}
@@ -169,27 +179,24 @@ class CorrespondenceAudit(Audit):
         """Return what the real partners leave of each earlier release."""
         # One release at a time: the partners of all of them would be as large as all releases.
         partners_by_release = (partners(earlier, compared.candidate) for earlier in compared.earlier)
-        least_counts = compared.true_counts(partners_by_release, self.bk_length, self.n, self.minimum)
+        results = compared.true_counts(partners_by_release, self.bk_length, self.n, self.minimum)
         real = []
         for place, earlier in enumerate(compared.earlier):
             partner = partners(earlier, compared.candidate)
-            if least_counts is None:
-                least = self._searched(compared, earlier, partner)
+            if results is None:
+                results_of_pair = self._searched(compared, earlier, partner)
             else:
-                least = least_counts[place]
+                results_of_pair = results[place]
             gone = int(np.count_nonzero(partner < 0))
             # Whether a value changed is asked only if all cases are there.
             changed = 0 if gone else changes(earlier, compared.candidate, partner)
-            real.append(RealPartners(len(partner) - gone, gone, changed, least))
+            real.append(RealPartners(len(partner) - gone, gone, changed, results_of_pair))
         return real
 
-    def _searched(
-        self, compared: Comparison, earlier: ReleaseRecord, partner: Ints
-    ) -> dict[str, tuple[int | None, list[Any] | None]]:
-        """Return the least true counts of one earlier release by a search of its own."""
+    def _searched(self, compared: Comparison, earlier: ReleaseRecord, partner: Ints) -> list[AttackResult]:
+        """Return the true-linker minima of one earlier release by a search of its own."""
         pair, table = compared.pair(earlier)
-        answer = true_linker_of_pair(pair, table, partner, self.bk_length, self.n, self.minimum)
-        return _least(answer.results)
+        return true_linker_of_pair(pair, table, partner, self.bk_length, self.n, self.minimum).results
 
     def _all_exact(
         self, context: AuditContext, earlier_of_publication: Sequence[ReleaseRecord], compared: Comparison
@@ -202,11 +209,7 @@ class CorrespondenceAudit(Audit):
         sections = []
         for record, results in zip(earlier_of_publication, results_of_pairs, strict=True):
             actual = _actual(context, record)
-            rows = [cast(PairRow, result.json()) for result in results]
-            if context.build.immutable:
-                rows = _all_behind(rows, *compared.pair(record), partners(record, context.candidate))
-            else:
-                rows = [_assumed(row, actual) for row in rows]
+            rows = [_assumed(cast(PairRow, result.json()), actual) for result in results]
             sections.append(_section(record, actual, rows))
         return sections
 
@@ -214,11 +217,7 @@ class CorrespondenceAudit(Audit):
         """Return the exact attacks on a pair that fits the model, by itself."""
         actual = _actual(context, earlier)
         counted = compared.alone_with(earlier, self.bk_length, sorted(set(self.n)), self.method, self.minimum)
-        rows = [cast(PairRow, result.json()) for result in counted.run().results]
-        if context.build.immutable:
-            rows = _all_behind(rows, counted.pair, counted.table, partners(earlier, context.candidate))
-        else:
-            rows = [_assumed(row, actual) for row in rows]
+        rows = [_assumed(cast(PairRow, result.json()), actual) for result in counted.run().results]
         return _section(earlier, actual, rows)
 
     def _other(self, earlier: ReleaseRecord, candidate: ReleaseRecord, known_columns: Sequence[str]) -> TrueLinkerRow:
@@ -233,7 +232,7 @@ class CorrespondenceAudit(Audit):
             pair = join_releases(simple(first), simple(second), known=known_part)
             partner = partners(first, second)
             answer = true_linker_of_pair(pair, next_occurrences(pair), partner, self.bk_length, self.n, self.minimum)
-            rows.append(_row(_least(answer.results)))
+            rows.append(_row(least_over_n(answer.results)))
         row, reversed_row = rows
         survivors = int(np.count_nonzero(partners(earlier, candidate) >= 0))
         if reversed_row["ba"] and (not row["ba"] or reversed_row["ba"] < row["ba"]):
@@ -252,16 +251,6 @@ def _section(earlier: ReleaseRecord, actual: int, rows: list[PairRow]) -> PairSe
     return {"earlier": earlier.sequence, "n_actual": actual, "results": rows}
 
 
-def _least(results: Sequence[AttackResult]) -> dict[str, tuple[int | None, list[Any] | None]]:
-    """Return the least FA, CA and BA over all n, each with the background knowledge that attains it."""
-    least: dict[str, tuple[int | None, list[Any] | None]] = {}
-    for name in MEASURES:
-        measured = [result for result in results if result.values[name] is not None]
-        candidates = [(result.values[name], result.worst[name]) for result in measured]
-        least[name] = min(candidates, default=(None, None), key=itemgetter(0))
-    return least
-
-
 def _row(least_values: Mapping[str, tuple[int | None, list[Any] | None]]) -> TrueLinkerRow:
     """Return FA, CA and BA as `true_linker` shows them; 0 if no background knowledge gives a value."""
     least: TrueLinkerRow = {"worst": {}}
@@ -273,36 +262,6 @@ def _row(least_values: Mapping[str, tuple[int | None, list[Any] | None]]) -> Tru
 
 def _true(earlier: ReleaseRecord, real: RealPartners) -> TrueLinkerRow:
     return {"earlier": earlier.sequence, "survivors": real.survivors, **_row(real.least)}
-
-
-def _all_behind(rows: Sequence[PairRow], pair: ReleasePair, table: NextOccurrences, partner: Ints) -> list[PairRow]:
-    """Add the true counts to the rows of a pair (`_behind`). `partner`: as `partners` returns it."""
-    links = real_links(pair, partner)
-    return [_behind(row, pair, table, links) for row in rows]
-
-
-def _behind(row: PairRow, pair: ReleasePair, table: NextOccurrences, links: Ints) -> PairRow:
-    """Add the true count at the background knowledge of each minimum to a row.
-
-    Immutable cases link to themselves, so the real linker is valid for every n, and true counts are never above exact
-    ones.
-    """
-    counts: dict[str, int] = {}
-    for name in MEASURES:
-        knowledge = row["worst"].get(name)
-        if knowledge:
-            counts[name] = true_counts_of_links(pair, table, links, knowledge, row["n"])[name]
-    return {**row, "behind": counts}
-
-
-def partners(earlier: ReleaseRecord, later: ReleaseRecord) -> Ints:
-    """Return the place of each earlier case in the later release, int64[cases of earlier]; -1 if it is not in it."""
-    numbered = numbered_partners(earlier, later)
-    if numbered is not None:
-        return numbered
-    # A record that is nobody's case has the empty id: it is in no index, so it has no partner.
-    place = {case: index for index, case in enumerate(later.case_ids) if case}
-    return np.asarray([place.get(case, -1) for case in earlier.case_ids], dtype=np.int64)
 
 
 def knowledge_of(carries: Sequence[str], known_columns: Sequence[str]) -> Callable[[Any], Any] | None:
@@ -384,43 +343,54 @@ def fits(context: AuditContext, earlier: ReleaseRecord, later: ReleaseRecord, pa
     """
     gone = int(np.count_nonzero(partner < 0))
     changed = 0 if gone else changes(earlier, later, partner)
-    return _fits(context, earlier, later, gone, inserted_since(context, earlier, later), changed)
+    inserted = inserted_since(context, earlier, later)
+    return _fits(context, earlier, later, Differences(gone, inserted, changed, _altered(context, earlier, later, gone)))
+
+
+class Differences(NamedTuple):
+    """How a later release of a pair differs from the earlier one.
+
+    gone : cases that the later release lacks
+    inserted : late events that were inserted before events released already
+    changed : cases with another sensitive value
+    altered : cases with another trace, of a kind that never changes cases
+    """
+
+    gone: int
+    inserted: int
+    changed: int
+    altered: int
 
 
 def _fits(
-    context: AuditContext, earlier: ReleaseRecord, later: ReleaseRecord, gone: int, inserted: int, changed: int
+    context: AuditContext, earlier: ReleaseRecord, later: ReleaseRecord, differences: Differences
 ) -> tuple[Status, str]:
-    """Return `fits` from counts: cases that are gone, late events inserted, and cases whose sensitive value changed."""
+    """Return `fits` from the differences of a pair."""
     number = earlier.sequence
-    if gone:
-        return "cases_dropped", f"{gone} cases of release {number} are not in release {later.sequence}"
+    if differences.gone:
+        return "cases_dropped", f"{differences.gone} cases of release {number} are not in release {later.sequence}"
     for record in (earlier, later):
         if record.sequence in context.erased_releases:
             return "cases_dropped", f"release {record.sequence} holds a case that was erased since"
     if (earlier.audit.get("counts") or {}).get("suppressed_cases"):
         return "cases_dropped", f"release {number} had dropped cases: a new case may have started before it"
-    if inserted and not context.build.immutable:
-        return "not_incremental", f"{inserted} late events were inserted before events released in or after {number}"
-    if changed:
-        return "not_incremental", f"the sensitive value of {changed} cases changed since release {number}"
+    if differences.inserted and not context.build.immutable:
+        return (
+            "not_incremental",
+            f"{differences.inserted} late events were inserted before events released in or after {number}",
+        )
+    if differences.changed:
+        return "not_incremental", f"the sensitive value of {differences.changed} cases changed since release {number}"
+    if differences.altered:
+        return "not_incremental", f"{differences.altered} cases are not as they were in release {number}"
     return "ok", ""
 
 
-def changes(earlier: ReleaseRecord, later: ReleaseRecord, partner: Ints) -> int:
-    """Count the cases that have another sensitive value in the later release, if all have a partner.
-
-    Parameters
-    ----------
-    earlier, later
-        The two releases.
-    partner
-        int64[cases of earlier], place of each case in the later release.
-    """
-    changed = numbered_changes(earlier, later, partner)
-    if changed is None:
-        before, after = earlier.log.sensitive(earlier.sensitive).decode(), later.log.sensitive(later.sensitive).decode()
-        changed = sum(item != after[place] for item, place in zip(before, partner, strict=True))
-    return changed
+def _altered(context: AuditContext, earlier: ReleaseRecord, later: ReleaseRecord, gone: int) -> int:
+    """Count the cases with another trace in the later release, if the kind never changes cases and none is gone."""
+    if not context.build.immutable or gone:
+        return 0
+    return altered(earlier, later, partners(earlier, later))
 
 
 def _worst(states: Sequence[tuple[str, str]]) -> tuple[str, str]:

@@ -17,14 +17,21 @@ import numpy as np
 
 from models.attacks.correspondence import AttackResult, Method, PairAttack
 from models.attacks.linkability import Edges
-from models.attacks.numbering import Numbered, Numbering, partners
+from models.attacks.numbering import Numbered, Numbering, numbered_partners
 from models.attacks.pairs import NextOccurrences, ReleasePair, join_releases, next_occurrences
 from models.attacks.search import Minimum
-from models.attacks.series import PairInSeries, pair_attack
+from models.attacks.series import (
+    AnyLinkerTables,
+    IdentityTables,
+    PairInSeries,
+    PairTables,
+    any_linker_tables,
+    identity_tables,
+)
 from models.attacks.shared_pairs import NumberedRelease, SharedPairs, followed_attacks
 from models.attacks.true_linker import least_true_counts
 from models.errors import InputError
-from models.eventlog import Ints, SimpleLog
+from models.eventlog import Codes, Ints, SimpleLog
 from stream.ledger.release_record import ReleaseRecord
 
 NUMBERING, NUMBERED, SIMPLE = "attacks.numbering", "attacks.numbered", "simple"
@@ -161,8 +168,8 @@ class Comparison:
 
     def true_counts(
         self, partners: Iterable[Ints], bk_length: int, ns: Sequence[int], minimum: Minimum
-    ) -> list[dict[str, tuple[int | None, list[Any] | None]]] | None:
-        """Count what the real partners leave of each earlier release; None as in `followed`.
+    ) -> list[list[AttackResult]] | None:
+        """Count what the real partners leave of each earlier release for each n; None as in `followed`.
 
         Parameters
         ----------
@@ -180,10 +187,10 @@ class Comparison:
         releases = [_numbered_release(record) for record in self.earlier]
         return least_true_counts(self.against, releases, partners, bk_length, ns, minimum)
 
-    def audited(
+    def any_linker_tables(
         self, records: Sequence[ReleaseRecord], earlier: ReleaseRecord, bk_length: int, ns: Sequence[int]
-    ) -> PairAttack | None:
-        """Count a pair in the series `records` by tables that exist; None if they do not.
+    ) -> AnyLinkerTables | None:
+        """Return the tables of a pair in the series `records` from those that exist; None if they do not.
 
         Parameters
         ----------
@@ -196,15 +203,31 @@ class Comparison:
         ns
             Numbers of removed events that the adversary allows for.
         """
-        if self.against is None or self.cap != ns[-1]:
+        shared = self._pair_in_series(records, earlier)
+        if shared is None or self.cap != ns[-1]:
+            return None
+        pair, table = shared
+        linkable = self.edges(earlier, pair)
+        return AnyLinkerTables(PairAttack(pair, bk_length, ns, "exact", "realisable", table, linkable=linkable))
+
+    def identity_tables(
+        self, records: Sequence[ReleaseRecord], earlier: ReleaseRecord, partner: Ints, bk_length: int
+    ) -> IdentityTables | None:
+        """Return the same for releases whose records never change. `partner`: place of each case in the candidate."""
+        shared = self._pair_in_series(records, earlier)
+        return None if shared is None else IdentityTables(*shared, partner, bk_length)
+
+    def _pair_in_series(
+        self, records: Sequence[ReleaseRecord], earlier: ReleaseRecord
+    ) -> tuple[ReleasePair, NextOccurrences] | None:
+        """Return a pair over the alphabet of a series, and its tables; None if nothing is shared."""
+        if self.against is None:
             return None
         if not any(record is earlier for record in self.earlier):
             return None  # the tables are of other releases
         if any(_numbered(self.numbering, record) is None for record in records):
             return None  # it was read back after a restart, and no audit has compared it since
-        releases = [_numbered_release(record) for record in records]
-        pair, table = self.against.pair(_numbered_release(earlier), releases)
-        return PairAttack(pair, bk_length, ns, "exact", "realisable", table, linkable=self.edges(earlier, pair))
+        return self.against.pair(_numbered_release(earlier), [_numbered_release(record) for record in records])
 
     def edges(self, earlier: ReleaseRecord, pair: ReleasePair) -> Edges | None:
         """Return the linkable pairs if they are shared; None if each audit lists its own."""
@@ -222,6 +245,8 @@ def pairs_in_series(
     ns: Sequence[int],
     known_part: Callable[[Any], Any] | None,
     about: Sequence[str],
+    *,
+    unchanged: bool = False,
 ) -> dict[tuple[int, int], PairInSeries]:
     """Return all pairs of the series `records`, the last of which is the candidate.
 
@@ -241,6 +266,8 @@ def pairs_in_series(
         Returns the part of an item that the adversary knows; None for the whole item.
     about
         Columns of the background knowledge.
+    unchanged
+        Whether each release holds every record of those before it as it was: the identity then joins each pair.
     """
     for record in records:
         earlier_entries = record.cache.get(SERIES, {})
@@ -249,18 +276,27 @@ def pairs_in_series(
         record.cache[SERIES] = {key: entry for key, entry in earlier_entries.items() if id(entry[0]) in members}
     alphabets, logs = _over_all(records, known_part)
     shared: Comparison | None = records[-1].cache.pop(COMPARISON, None)
-    question = (bk_length, tuple(ns), tuple(about))
+    question = (bk_length, tuple(ns), tuple(about), unchanged)
     pairs = {}
     for i, j in combinations(range(len(records)), 2):
         kept = records[j].cache[SERIES]
         key = (records[i].key, alphabets[i], question)
         of, pair = kept.get(key, (None, None))
         if of is not records[i]:
+            make: Callable[[], PairTables]
+            make_shared: Callable[[], PairTables | None] | None = None
             # The audit of pairs has left tables of the candidate with all earlier releases: the series counts by them.
-            audited = None
-            if shared is not None and j == len(records) - 1:
-                audited = partial(shared.audited, records, records[i], bk_length, ns)
-            pair = PairInSeries(partial(pair_attack, logs[i], logs[j], bk_length, ns, known_part), audited)
+            of_candidate = shared if j == len(records) - 1 else None
+            if unchanged:
+                partner = partners(records[i], records[j])
+                make = partial(identity_tables, logs[i], logs[j], partner, bk_length, known_part)
+                if of_candidate is not None:
+                    make_shared = partial(of_candidate.identity_tables, records, records[i], partner, bk_length)
+            else:
+                make = partial(any_linker_tables, logs[i], logs[j], bk_length, ns, known_part)
+                if of_candidate is not None:
+                    make_shared = partial(of_candidate.any_linker_tables, records, records[i], bk_length, ns)
+            pair = PairInSeries(make, make_shared)
             kept[key] = records[i], pair
         pairs[i, j] = pair
     before = next(
@@ -346,16 +382,19 @@ def together(earlier: ReleaseRecord, later: ReleaseRecord) -> tuple[Numbering, N
     return None if numbered is None or other is None else (by, numbered, other)
 
 
-def numbered_partners(earlier: ReleaseRecord, later: ReleaseRecord) -> Ints | None:
-    """Return `anonymity.partners`, if both releases are numbered."""
+def partners(earlier: ReleaseRecord, later: ReleaseRecord) -> Ints:
+    """Return the place of each earlier case in the later release, int64[cases of earlier]; -1 if it is not in it."""
     both = together(earlier, later)
-    return None if both is None else partners(both[1], both[2], len(both[0].cases))
+    if both is not None:
+        numbering, before, after = both
+        return numbered_partners(before, after, len(numbering.cases))
+    # A record that is nobody's case has the empty id: it is in no index, so it has no partner.
+    place = {case: index for index, case in enumerate(later.case_ids) if case}
+    return np.asarray([place.get(case, -1) for case in earlier.case_ids], dtype=np.int64)
 
 
-def numbered_changes(earlier: ReleaseRecord, later: ReleaseRecord, partner: Ints) -> int | None:
-    """Count cases with another sensitive value in the later release, if both are numbered.
-
-    All cases of the earlier release have a partner.
+def changes(earlier: ReleaseRecord, later: ReleaseRecord, partner: Ints) -> int:
+    """Count the cases that have another sensitive value in the later release, if all have a partner.
 
     Parameters
     ----------
@@ -365,8 +404,35 @@ def numbered_changes(earlier: ReleaseRecord, later: ReleaseRecord, partner: Ints
         int64[cases of earlier], place of each case in the later release.
     """
     both = together(earlier, later)
-    if both is None:
-        return None
-    _, numbered, other = both
-    before, after = numbered.value[numbered.row_of_case], other.value[other.row_of_case]
+    if both is not None:
+        _, numbered, other = both
+        return _differing(numbered.value[numbered.row_of_case], other.value[other.row_of_case], partner)
+    before, after = earlier.log.sensitive(earlier.sensitive).decode(), later.log.sensitive(later.sensitive).decode()
+    return sum(value != after[place] for value, place in zip(before, partner.tolist(), strict=True))
+
+
+def altered(earlier: ReleaseRecord, later: ReleaseRecord, partner: Ints) -> int:
+    """Count the cases that have another trace in the later release, over all that the releases carry.
+
+    Parameters
+    ----------
+    earlier, later, partner
+        As of `changes`.
+    """
+    both = together(earlier, later)
+    if both is not None:
+        _, numbered, other = both
+        return _differing(numbered.variant[numbered.row_of_case], other.variant[other.row_of_case], partner)
+    before, after = _traces(simple(earlier)), _traces(simple(later))
+    return sum(trace != after[place] for trace, place in zip(before, partner.tolist(), strict=True))
+
+
+def _differing(before: Codes, after: Codes, partner: Ints) -> int:
+    """Count the earlier cases whose number is another one in the later release."""
     return int(np.count_nonzero(before != after[partner]))
+
+
+def _traces(log: SimpleLog) -> list[tuple[Any, ...]]:
+    """Return the items of each case."""
+    variants = [tuple(log.alphabet[code] for code in variant) for variant in log.variants]
+    return [variants[variant] for variant in log.variant[log.row_of_case].tolist()]

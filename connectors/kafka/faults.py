@@ -5,6 +5,7 @@ The classes are imported when something failed: a process that never meets a bro
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -17,10 +18,37 @@ def explained(source: Source) -> Iterator[None]:
     """Raise a client's error within the block translated by `fault`."""
     from kafka import errors
 
+    connections = _FailedConnections()
+    client_log = logging.getLogger("kafka")
+    client_log.addHandler(connections)
     try:
         yield
     except errors.KafkaError as error:
-        raise fault(error, source) from None
+        raise fault(error, source, connections.last) from None
+    finally:
+        client_log.removeHandler(connections)
+
+
+class _FailedConnections(logging.Handler):
+    """Keeps the error of the last connection that failed.
+
+    The client raises only that it had no answer in time. Why each of its connections failed is in its log alone: a
+    handshake that the broker did not understand, a certificate that nobody trusts, a refused port.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.last: Exception | None = None
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keep the error that a line of the client's log has as an argument; its text is not read."""
+        from kafka import errors
+
+        arguments = record.args if isinstance(record.args, tuple) else ()
+        for argument in arguments:
+            # Only of connections: other errors may name topics, or follow from the timeout that is raised anyway.
+            if isinstance(argument, errors.KafkaConnectionError):
+                self.last = argument
 
 
 def of_the_client(error: Exception) -> bool:
@@ -54,8 +82,17 @@ def too_large(error: Exception) -> bool:
     return isinstance(error, errors.MessageSizeTooLargeError)
 
 
-def fault(error: Exception, source: Source) -> VeilstreamError:
+def fault(error: Exception, source: Source, connection: Exception | None = None) -> VeilstreamError:
     """Translate a client's error into one line for people: place, and what to check; no part of the sent data.
+
+    Parameters
+    ----------
+    error
+        The client's error.
+    source
+        The broker.
+    connection
+        Error of the last connection that failed before it, if one is known.
 
     Returns
     -------
@@ -67,9 +104,9 @@ def fault(error: Exception, source: Source) -> VeilstreamError:
     from kafka import errors
 
     if _forbidden(error):
-        return VeilstreamError(_explain(error, source))
+        return VeilstreamError(_explain(error, source, connection))
     away = isinstance(error, errors.KafkaConnectionError | errors.KafkaTimeoutError) or _passes(error)
-    return (UnavailableError if away else InputError)(_explain(error, source))
+    return (UnavailableError if away else InputError)(_explain(error, source, connection))
 
 
 def _forbidden(error: Exception) -> bool:
@@ -96,14 +133,17 @@ def _passes(error: Exception) -> bool:
     return isinstance(error, errors.UnknownBrokerIdError) or bool(getattr(error, "retriable", False))
 
 
-def _explain(error: Exception, source: Source) -> str:
+def _explain(error: Exception, source: Source, connection: Exception | None) -> str:
     from kafka import errors
 
     broker = f"broker {source.bootstrap}"
     if isinstance(error, (errors.SaslAuthenticationFailedError, errors.UnsupportedSaslMechanismError)):
         return f"{broker}: refuses the credentials of source.security"
     if isinstance(error, (errors.KafkaConnectionError, errors.KafkaTimeoutError)):
-        return f"{broker}: no broker answers us ({type(error).__name__}); check source.bootstrap and source.security"
+        reason = f"no broker answers us ({type(error).__name__})"
+        if connection is not None:
+            reason += f", the last connection failed: {_without_type(connection)}"
+        return f"{broker}: {reason}; check source.bootstrap and source.security"
     if _forbidden(error):
         error_name = type(error).__name__
         return (
@@ -113,3 +153,8 @@ def _explain(error: Exception, source: Source) -> str:
     if _passes(error):
         return f"{broker}: is not ready ({type(error).__name__}); try again"
     return f"{broker}: {type(error).__name__}"
+
+
+def _without_type(error: Exception) -> str:
+    """Return the text of a client's error, which begins with the name of its type, in one line."""
+    return " ".join(str(error).removeprefix(f"{type(error).__name__}: ").split())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 import pytest
@@ -100,3 +101,32 @@ def test_a_broker_that_fails_while_it_is_asked_for_a_record_gives_no_answer(monk
     with pytest.raises(TimeoutError, match="events/0: cannot be read at offset 3"):
         faust_consumer.first_record(SOURCE, faust_consumer.TP("events", 0), 3, 9)
     assert closed == [False]
+
+
+@pytest.mark.parametrize(
+    ("failed", "line"),
+    [
+        (
+            [errors.KafkaConnectionError("refused"), errors.KafkaConnectionError("Handshake failed:\n[SSL] EOF")],
+            "no broker answers us (KafkaTimeoutError), the last connection failed: Handshake failed: [SSL] EOF; check ",
+        ),
+        ([errors.KafkaTimeoutError("Vera's topic")], "no broker answers us (KafkaTimeoutError); check "),
+        ([], "no broker answers us (KafkaTimeoutError); check "),
+    ],
+    ids=["last-connection", "no-connection", "nothing-logged"],
+)
+def test_the_line_of_a_silent_broker_says_why_connections_failed(failed: list[errors.KafkaError], line: str) -> None:
+    """The client raises a timeout, and only its log has the cause, earlier and among other lines."""
+
+    def connect() -> None:
+        client_log = logging.getLogger("kafka.net.manager")
+        for error in failed:
+            client_log.error("Connection failed: %s", error)
+        client_log.error("Bootstrap failed")
+        raise errors.KafkaTimeoutError("Unable to bootstrap")
+
+    with pytest.raises(UnavailableError) as raised, explained(SOURCE):
+        connect()
+    assert line in str(raised.value)
+    assert "Vera" not in str(raised.value)
+    assert not any(type(handler).__name__ == "_FailedConnections" for handler in logging.getLogger("kafka").handlers)

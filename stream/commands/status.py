@@ -45,7 +45,8 @@ def _local(output: Path, json: bool) -> int:
 
     status = read_status(output)
     if status is None:
-        raise InputError(f"{output}: no coordinator has run here")
+        missing = "no coordinator has run here" if output.exists() else "there is no such folder"
+        raise InputError(f"{output}: {missing}; give the coordinator's folder with -o, or its broker with --bootstrap")
     now = time.time()
     reason, age = standstill(status, now), max(0.0, now - status["at"])
     stopped = stopped_partitions(output, now)

@@ -42,6 +42,8 @@ class FolderLockedError(RefusedError):
 def ledger_in(output: Path, writer: str = "a replay or daemon") -> Path:
     """Return the ledger's file of an output folder; InputError if there is none."""
     path = OperatorLayout(output).ledger
+    if not output.exists():
+        raise InputError(f"{output}: there is no such folder; give the output folder of {writer}")
     if not path.is_file():
         raise InputError(f"{output}: no operator/ledger.sqlite here; give the output folder of {writer}")
     return path

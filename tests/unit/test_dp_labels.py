@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
+from decimal import Decimal, localcontext
 from fractions import Fraction
 from functools import lru_cache
 from math import isqrt, sqrt
@@ -13,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import log_ndtr
-from scipy.stats import binom
+from scipy.stats import binom, norm
 
 from models.dp import noise, zcdp
 from models.dp.synthesis import labels
@@ -64,6 +65,27 @@ def test_the_threshold_is_the_least_that_keeps_delta(scale: float, most: int, ca
     assert max(_shown(units, least - 3, person) for person in persons) > float(delta)
 
 
+@pytest.mark.parametrize(("most", "cases"), [(1, 2), (3, 3)])
+def test_cases_with_different_labels_decide_the_threshold_under_much_noise(most: int, cases: int) -> None:
+    """Noise far above a weight hides how often a label occurs, not how many labels a person has."""
+    scale, chance = 40.0 * UNIT, 1e-6
+    weight = isqrt(UNIT**2 // most)
+
+    def least(units: int, number: int) -> float:
+        """Threshold that so many labels of this weight need."""
+        return units + 1 + scale * float(norm.isf(chance / number))
+
+    found = labels.threshold(scale, Fraction(1, 10**6), most, cases)
+    assert found == pytest.approx(least(weight, cases * most), abs=2)
+    assert found > least(cases * weight, most) + UNIT
+    assert found > least(isqrt(UNIT**2 // max(most - 1, 1)), cases * max(most - 1, 1)) + UNIT * (most > 1)
+
+
+def test_half_of_all_draws_are_above_zero() -> None:
+    """Noise of at least 1 has less than half of the chance, so a delta of one half needs no more."""
+    assert labels.threshold(UNIT / 2, Fraction(1, 2), 1) == UNIT + 1
+
+
 def test_many_labels_at_once_decide_the_threshold() -> None:
     """A threshold for one label would let some label of a person with 64 of them out far more often than delta."""
     scale, delta = 3.0 * UNIT, Fraction(1, 100)
@@ -84,13 +106,26 @@ def test_a_large_delta_has_a_threshold_above_the_weight_of_a_person(delta: Fract
 
 def test_the_tail_is_bounded_from_above() -> None:
     """By less than a part in 10^12 from two deviations on; by a library in floats."""
-    from decimal import Decimal
-
     for x in (0.01, 0.3, 1.0, 2.0, 3.5, 5.0, 8.0, 30.0):
         bound, known = float(labels._log_tail(Decimal(x))), float(log_ndtr(-x))
         assert bound >= known - 1e-12 * abs(known)
         if x >= 2:
             assert bound == pytest.approx(known, rel=1e-12)
+
+
+@pytest.mark.parametrize("x", [Decimal(15), Decimal(30)])
+def test_rounding_does_not_lower_the_tail(x: Decimal) -> None:
+    """By the same fraction with more terms and digits, far beyond what floats tell apart."""
+    with localcontext() as context:
+        context.prec = labels.DIGITS
+        bound = labels._log_tail(x)
+    with localcontext() as context:
+        context.prec = 2 * labels.DIGITS
+        fraction = x
+        for term in range(800, 0, -1):
+            fraction = x + term / fraction
+        known = -x * x / 2 - (2 * labels.PI).ln() / 2 - fraction.ln()
+        assert known < bound < known + Decimal("1e-30")
 
 
 @pytest.mark.parametrize(

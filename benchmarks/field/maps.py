@@ -1,7 +1,8 @@
 """Process maps and models under noise: dp-model, dp-synthetic, AIM and DPIM by one miner and one measure.
 
-The miner is the inductive miner infrequent of pm4py (`models.utility.discovery`), over the traces behind each release;
-DPIM releases a process tree itself. Fitness (token replay) and precision are those of the model on the true log. The
+The miner is the inductive miner infrequent of pm4py (`models.utility.discovery`), over the traces behind each release.
+dp-model and DPIM release a model themselves: the best of several by this miner (`models.utility.map_model`), and a
+process tree. Fitness (token replay) and precision are those of the model on the true log. The
 DFG error is that of `models.utility.similarity`. AIM and DPIM run as their authors ship them, each in an interpreter
 and from a checkout of its own (`Peer`).
 

@@ -231,8 +231,9 @@ and proves nothing."""
 
 MAPS = f"""\
 One miner and one measure for programs that release counts or a model. DFG error as in the tables above. The miner is
-the inductive miner infrequent (pm4py, noise threshold .2), over the traces behind each release; DPIM finds a process
-tree by cuts of its own. Fitness (token replay) and precision are those of the model on the true log; F1 is a mean over
+the inductive miner infrequent (pm4py, noise threshold .2), over the traces behind each release. dp-model releases a
+model: the best of six by this miner, chosen on its own noisy traces; DPIM finds a process tree by cuts of its own.
+Fitness (token replay) and precision are those of the model on the true log; F1 is a mean over
 releases, with the least and the largest. delta is 1e-6 (DPIM claims none), activities are declared public, and one case
 is the unit of every claim. `-`: no counts are released, or one model needs more than {MODEL_LIMIT} CPU s to
 measure. A release of AIM or DPIM may take {PEER_LIMIT} CPU s. Releases: five of each program, three of AIM; `not run`:

@@ -42,7 +42,7 @@ LEGAL = (
 """Numbers of laws, standards and formulas, which measure nothing."""
 
 
-CASES, WINDOW = 800, 80
+CASES, WINDOW = 400, 80
 """Of the log of the demo, which has 2,041: the dossier replays it for each value that it compares."""
 
 

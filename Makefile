@@ -4,6 +4,10 @@ PYTHON ?= python3
 BIN := $(VENV)/bin
 LOGS ?= ../shared/logs
 
+# Containers often set it. Each test process would then read and rewrite the assertions of every test file again, which
+# is half of the time of a collection.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 
 .PHONY: help
@@ -13,7 +17,7 @@ help: ## list the targets
 $(BIN)/veilstream: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable .
-	@# As pip does with packages: with PYTHONDONTWRITEBYTECODE every command would compile all of this again.
+	@# As pip does with packages: where PYTHONDONTWRITEBYTECODE is set, every command would compile all of this again.
 	$(BIN)/python -m compileall -q models stream connectors veilstream
 	@touch $@
 

@@ -253,6 +253,7 @@ def _of_frame(
 ) -> GivenLog:
     import pandas as pd
 
+    from connectors.case_ids import doubtful_case_ids
     from connectors.frame import check_columns, from_frame, names_of_log
     from connectors.reading import Reading
 
@@ -280,6 +281,8 @@ def _of_frame(
     check_columns(header, names, name)
     _refuse_containers(table, name)
     log = from_frame(table, names, reading, name, lambda row: f"{name}: row {row} (.iloc[{row}])")
+    for sentence in doubtful_case_ids(log.case_ids, log.starts[1:] - log.starts[:-1]):
+        _warn(f"{name}: {sentence}")
     times = table[names.time]
     unit = "ns"
     if pd.api.types.is_datetime64_any_dtype(times):

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
+import veilstream as vs
 from connectors.logs import read_log
 from connectors.reading import Reading
 from stream.commands import execute
@@ -48,3 +50,12 @@ def test_a_command_prints_it(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     """On stderr, beside the result."""
     assert execute(["risk", str(_log(tmp_path, "1", "1 ", "2")), "--projection", "A", "--points", "1"]) == 0
     assert SIMILAR in " ".join(capsys.readouterr().err.split())
+
+
+def test_a_notebook_is_warned(tmp_path: Path) -> None:
+    """pandas makes 1.0 of 1 in a column with a missing value, and somebody joins two such tables as texts."""
+    ids = ["1", "1.0", "2"]
+    times = pd.to_datetime(["2024-01-01"] * 3, utc=True)
+    frame = pd.DataFrame({"case:concept:name": ids, "concept:name": "x", "time:timestamp": times})
+    with pytest.warns(UserWarning, match=SIMILAR):
+        vs.risk(frame, projection="A", points="1")

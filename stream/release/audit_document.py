@@ -59,6 +59,7 @@ def full_audit(
     body = {
         **measured(audited, spec.gate.bounds, seconds),
         "gate": {"decision": decision, "reasons": [reason.text for reason in reasons]},
+        "on_violation": spec.gate.on_violation,
         "resources": resources(inputs.resource_form, raw=spec.raw_resources, roles=attempt.exposure.roles),
         **cut_section(attempt),
         "counts": accounting(attempt, audited.build, spec.mechanism),
@@ -145,6 +146,7 @@ class AuditPart(TypedDict, total=False):
     cohorts: Any
     loss: Any
     looser: Any
+    on_violation: Any
 
 
 def read(path: Path, kind: Any = Any) -> Any:

@@ -372,3 +372,4 @@ class AuditDocument(Manifest, total=False):
     bounds: dict[str, float]
     gate: GateSection
     looser: list[str]
+    on_violation: str

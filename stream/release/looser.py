@@ -68,6 +68,9 @@ def looser_terms(spec: PublicationSpec, seal: SealEntry, earlier: AuditDocument)
     sentences = looser_mechanism(mechanism, earlier.get("mechanism") or {}, place)
     sentences += _looser_bounds(spec.gate.bounds, earlier.get("bounds") or {}, place)
     sentences += _looser_audit(spec, earlier, place)
+    former_action = earlier.get("on_violation", "warn")  # audits of earlier programs lack it
+    if spec.gate.on_violation == "warn" and former_action != "warn":
+        sentences.append(f"a broken bound only warns, gate.on_violation is warn ({former_action} {place})")
     if seal.body.held_at is not None and not spec.approval:
         sentences.append(f"approval is not required (it was {place})")
     return sentences

@@ -141,3 +141,21 @@ def test_another_kind_of_mechanism_is_named_alone() -> None:
     """Its parameters have other meanings."""
     now, earlier = ({"kind": kind, "parameters": {"K": K}} for kind, K in (("identity", 1), ("tlkc", 20)))
     assert looser_mechanism(now, earlier, "before") == ["the mechanism is identity (tlkc before)"]
+
+
+def test_a_gate_that_only_warns_from_now_on_is_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """No bound is lower, and each may be broken."""
+
+    def settings(action: str) -> Settings:
+        return _settings({"mechanism": TERMS, "gate": {"min_ka": 20, "on_violation": action}})
+
+    with _service(tmp_path, settings("warn")) as service:
+        service.decide_attempt("p", _attempt())
+    with _service(tmp_path, settings("withhold")) as service:
+        assert "looser" not in service.decide_attempt("p", _attempt("p@2.0.0")).audit
+    assert _warnings(caplog) == []
+    with _service(tmp_path, settings("warn")):
+        assert _warnings(caplog) == [
+            "p: looser than its last release: a broken bound only warns, gate.on_violation is warn "
+            "(withhold at release 2)"
+        ]

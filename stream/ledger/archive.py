@@ -11,6 +11,9 @@ number in the state that they read: each event is then in one of both. A fold th
 events again, and writes the same numbers again.
 
 Segments are sealed (`stream.ledger.envelope`): encrypted if a storage key is configured, else with a digest alone.
+
+A list names the segments that must exist. It is written after new segments and before a segment is removed: a crash
+leaves segments that it does not name, and never names of segments that were removed in good order.
 """
 
 from __future__ import annotations
@@ -30,7 +33,7 @@ from stream.fold.forgotten import DIGEST_BYTES
 from stream.fold.named_events import NamedEvents
 from stream.fold.state import digest
 from stream.ledger.envelope import Damaged, Keys, seal, unseal
-from stream.ledger.layout import ARCHIVE, ARCHIVE_ERASED, ArchiveSegment
+from stream.ledger.layout import ARCHIVE, ARCHIVE_ERASED, ARCHIVE_LISTED, ArchiveSegment
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -80,6 +83,39 @@ class Archive:
         found = (ArchiveSegment.parse(name) for name in names)
         return sorted((segment for segment in found if segment is not None), key=lambda segment: segment.in_order)
 
+    def missing(self) -> list[ArchiveSegment]:
+        """Return the segments that the list names and that do not exist: somebody deleted them, or a disk lost them."""
+        listed = self._listed()
+        return [] if listed is None else sorted(listed.difference(self.segments()), key=lambda lost: lost.in_order)
+
+    def _all_segments(self) -> set[ArchiveSegment]:
+        """Return the segments that exist, and those that are missing."""
+        return {*self.segments(), *self.missing()}
+
+    def _listed(self) -> set[ArchiveSegment] | None:
+        """Return the segments that must exist; None if nothing lists them, as in an archive of an earlier program."""
+        sealed = self.blobs.get(ARCHIVE_LISTED)
+        if sealed is None:
+            return None
+        try:
+            names = bytes(unseal(io.BytesIO(sealed), self.keys, FORMAT).body).decode().split()
+        except Damaged:
+            return None  # `verify` reports the damage; the next change makes a new list
+        found = (ArchiveSegment.parse(name) for name in names)
+        return {segment for segment in found if segment is not None}
+
+    def _remove(self, removed: Collection[ArchiveSegment], added: Collection[ArchiveSegment] = ()) -> None:
+        """Change the list, and then remove segments. Those that are added must exist already."""
+        if not removed and not added:
+            return
+        listed = self._listed()
+        if listed is None:
+            listed = set(self.segments())
+        names = sorted(segment.path.rpartition("/")[2] for segment in (listed | set(added)) - set(removed))
+        self.blobs.put(ARCHIVE_LISTED, seal("\n".join(names).encode(), self.keys, FORMAT, VERSION))
+        for segment in removed:
+            self.blobs.delete(segment.path)
+
     # writing
 
     def write(self, drops: Sequence[NamedEvents], now: int | None) -> None:
@@ -101,15 +137,15 @@ class Archive:
             With what failed.
         """
         for events in drops:
-            former = {segment for segment in self.segments() if segment.number == events.number}
+            former = {segment for segment in self._all_segments() if segment.number == events.number}
             events = events.without(self._erased)
             days = events.last // DAY
+            written: set[ArchiveSegment] = set()
             for day in np.unique(days).tolist():
                 if now is None or not self._is_expired(day, now):
-                    former -= self._write_day(events.select(days == day), day)
+                    written |= self._write_day(events.select(days == day), day)
             # Segments of the former course that this one did not write again.
-            for segment in former:
-                self.blobs.delete(segment.path)
+            self._remove(former - written, added=written)
 
     def _write_day(self, events: NamedEvents, day: int) -> set[ArchiveSegment]:
         # A large day is divided by the digests of its cases: an erasure then opens only the segments that can have the
@@ -147,9 +183,7 @@ class Archive:
         newest_expired = (now - self.keep) // DAY - 1
         if self._expired_day is not None and newest_expired <= self._expired_day:
             return
-        for segment in self.segments():
-            if segment.day <= newest_expired:
-                self.blobs.delete(segment.path)
+        self._remove({segment for segment in self._all_segments() if segment.day <= newest_expired})
         self._expired_day = newest_expired
 
     def _is_expired(self, day: int, now: int) -> bool:
@@ -166,11 +200,16 @@ class Archive:
         if not names:
             return
         self.blobs.delete(ARCHIVE_ERASED)
+        lists = (ARCHIVE_ERASED, ARCHIVE_LISTED)
+        moved = set()
         for name in names:
             body = former.get(name)
-            if body is not None and name != ARCHIVE_ERASED and self.blobs.get(name) is None:
+            if body is not None and name not in lists and self.blobs.get(name) is None:
                 self.blobs.put(name, body)
+                segment = ArchiveSegment.parse(name.rpartition("/")[2])
+                moved.update([] if segment is None else [segment])
             former.delete(name)
+        self._remove(set(), added=moved)
 
     # erasure
 
@@ -195,11 +234,13 @@ class Archive:
         remaining = erased - self._erased_before()
         if not remaining or not self.blobs.names(ARCHIVE):
             return
+        emptied = set()
         for segment, table, stays in self._with(remaining):
             if stays.any():
                 self._put(segment, table.filter(stays))
             else:
-                self.blobs.delete(segment.path)
+                emptied.add(segment)
+        self._remove(emptied)
         # Last: if a crash comes before, all these cases are searched again.
         body = b"".join(sorted(erased))
         self.blobs.put(ARCHIVE_ERASED, seal(body, self.keys, FORMAT, VERSION))

@@ -23,7 +23,7 @@ from connectors.store.open import open_store
 from models.errors import InputError, RefusedError
 from stream.ledger.entries import BurnedEntry, Entry, SealEntry
 from stream.ledger.folder import UNFINISHED, ledger_in
-from stream.ledger.layout import ERASED, KEY, LEDGER, LEDGER_FILES, LOCK, OperatorLayout
+from stream.ledger.layout import ERASED, KEY, LEDGER, LEDGER_FILES, LISTED, LOCK, OperatorLayout
 from stream.ledger.sqlite import SqliteLedger, open_readonly, read_view
 from stream.ledger.view import LedgerView
 
@@ -31,8 +31,9 @@ VERSION = 1
 PATIENCE = 5.0
 """Seconds for a running daemon to give a sealed release its number: a rename and an fsync."""
 ABOUT = "veilstream-backup.json"
-_LEFT_OUT = {LOCK, KEY, ERASED, *LEDGER_FILES}
-"""ERASED: an erasure may rewrite segments of the archive while they are copied. Without this file they are all read."""
+_LEFT_OUT = {LOCK, KEY, ERASED, LISTED, *LEDGER_FILES}
+"""ERASED: an erasure may rewrite segments of the archive while they are copied. Without this file they are all read.
+LISTED: segments may expire meanwhile. The next change of the archive lists those that were restored."""
 
 
 class About(TypedDict):

@@ -6,6 +6,7 @@ another plan (`veilstream replay`). Cases, persons and resources have their pseu
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -25,6 +26,8 @@ from stream.ledger.checkpoints import Checkpoints, SavedState
 from stream.ledger.layout import OperatorLayout
 from stream.operator.history import ledger_view, refuse_other_process
 from stream.run.service import archive_of, mirror_of
+
+log = logging.getLogger("veilstream")
 
 READS, SECONDS_BETWEEN_READS = 5, 1.0
 """A daemon may be saving its state: a file that is incomplete at one read is whole at the next."""
@@ -70,7 +73,16 @@ def held_log(settings: Settings, output: Path) -> EventLog:
     fold_state = Fold.restore(SavedState.decode(state).fold).state
     everything = np.ones(fold_state.events.size, dtype=np.bool_)
     in_state = as_table(named_events(fold_state, everything, fold_state.drops))
-    archived = archive_of(settings, output, mirror).read(until=fold_state.drops)
+    archive = archive_of(settings, output, mirror)
+    lost = [segment for segment in archive.missing() if segment.number <= fold_state.drops]
+    if lost:
+        log.warning(
+            "%s/%s: is missing, the first of %d segments of the archive: the log lacks their events",
+            archive.blobs.location,
+            lost[0].path,
+            len(lost),
+        )
+    archived = archive.read(until=fold_state.drops)
     tables = [*archived, in_state]
     return as_log([table.filter(of_other_cases(table, tombstones)) for table in tables])
 

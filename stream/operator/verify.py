@@ -20,6 +20,7 @@ import msgspec
 from fsspec.core import url_to_fs
 
 from connectors.store.base import HELD, MANIFEST, FileEntry, digest, release_name, release_number
+from connectors.store.blobs import open_blobs
 from connectors.store.reached import ReachedFileSystem, reaching
 from models.dp.account import AccountedLoss, Rule, agrees, loss
 from models.dp.budget import Charge, exact, shown
@@ -27,12 +28,21 @@ from models.dp.spending import Spending
 from models.dp.zcdp import Accounting
 from models.errors import RefusedError
 from stream.ledger.archive import FORMAT as ARCHIVE_FORMAT
+from stream.ledger.archive import Archive
 from stream.ledger.checkpoints import CURRENT, PREVIOUS, generation_at
 from stream.ledger.checkpoints import FORMAT as CHECKPOINT
 from stream.ledger.entries import SealBody
 from stream.ledger.envelope import Damaged, Keys, header_of, unseal
 from stream.ledger.folder import BUILDING, ledger_in, read_digests
-from stream.ledger.layout import AUDIT, LEDGER, NOT_PUBLICATIONS, OPERATOR_FILES, OperatorLayout, release_folder
+from stream.ledger.layout import (
+    AUDIT,
+    LEDGER,
+    NOT_PUBLICATIONS,
+    OPERATOR,
+    OPERATOR_FILES,
+    OperatorLayout,
+    release_folder,
+)
 from stream.ledger.sqlite import NewerLedgerError, owner_of, read_view
 from stream.ledger.view import HIDDEN, Account
 from stream.release.reason import only_waits
@@ -150,7 +160,7 @@ def verify(output: Path, store: str | None = None, keys: Keys | None = None) -> 
     _unknown_public(result, listed, accounts)
     _unknown_operator(result, layout.root, accounts)
     _checkpoints(result, layout.checkpoints, keys or Keys())
-    _archive(result, layout.archive, keys or Keys())
+    _archive(result, output, keys or Keys())
     return result
 
 
@@ -205,8 +215,9 @@ def _checkpoints(result: VerifyResult, folder: Path, keys: Keys) -> None:
         )
 
 
-def _archive(result: VerifyResult, folder: Path, keys: Keys) -> None:
+def _archive(result: VerifyResult, output: Path, keys: Keys) -> None:
     """Open each segment of the archive in the operator's folder. The mirror's is checked by those who read it."""
+    folder = OperatorLayout(output).archive
     n_unread = 0
     for path in sorted(folder.glob("*.sealed")):
         try:
@@ -219,6 +230,14 @@ def _archive(result: VerifyResult, folder: Path, keys: Keys) -> None:
             continue  # a running process has just removed it
         except Damaged as damage:
             result.problems.append(VerifyProblem("archive", f"{path}: {damage}; restore it from a backup"))
+    archive = Archive(open_blobs(output, OPERATOR), keys)
+    missing = archive.missing()
+    if missing:
+        # A running process may just have removed one in good order. Then its list no longer names it.
+        missing = [segment for segment in archive.missing() if segment in missing]
+    for segment in missing:
+        text = f"{output / OPERATOR / segment.path}: is missing, and its events are in no state"
+        result.problems.append(VerifyProblem("archive", f"{text}; restore it from a backup"))
     if n_unread:
         result.notes.append(
             f"operator/{folder.name}: {n_unread} encrypted files are not checked; give the configuration with -c"

@@ -284,6 +284,18 @@ def test_verify_names_a_damaged_segment(place: Path) -> None:
     assert segment.name in problem.text
 
 
+def test_verify_and_the_exported_log_miss_a_deleted_segment(place: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Its events are in no state: neither an export nor a check passes over them."""
+    replayed(place)
+    (segment, *_) = sorted((place / "out" / "operator" / "archived_events").glob("*-*.sealed"))
+    segment.unlink()
+    (problem,) = verify(place / "out").problems
+    assert problem.kind == "archive"
+    assert f"{segment}: is missing" in problem.text
+    held_log(sources.load(place / "config.toml"), place / "out")
+    assert f"{segment.name}: is missing" in caplog.text
+
+
 def test_an_older_state_is_not_exported_as_the_newest(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The newest checkpoint is damaged, and the one before lacks the events that came later: exit 4."""
     monkeypatch.setattr(held_events, "SECONDS_BETWEEN_READS", 0.0)

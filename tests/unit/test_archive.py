@@ -21,7 +21,7 @@ from stream.ledger import archive as archives
 from stream.ledger.archive import DAY, Archive
 from stream.ledger.checkpoints import Checkpoints, SavedState
 from stream.ledger.envelope import KEY_BYTES, Keys, unseal
-from stream.ledger.layout import ARCHIVE, ARCHIVE_ERASED, ArchiveSegment
+from stream.ledger.layout import ARCHIVE, ARCHIVE_ERASED, ARCHIVE_LISTED, ArchiveSegment
 from stream.operator.held_events import as_log
 from stream.run.keeper import StateKeeper
 from stream.run.service import archive_of, mirror_of
@@ -126,7 +126,7 @@ def test_an_erasure_opens_the_segments_of_its_bucket_only(tmp_path: Path, monkey
     watched = Archive(Watched(some.blobs.root, some.blobs._ops), Keys())  # type: ignore[attr-defined]
     erased = digest("c7")
     watched.erase({erased})
-    assert {name for name in read if name != ARCHIVE_ERASED} == {
+    assert {name for name in read if name not in (ARCHIVE_ERASED, ARCHIVE_LISTED)} == {
         segment.path for segment in segments if segment.bucket == erased.hex()[:2]
     }
     assert set(cases_in(some)) == {f"c{number}" for number in range(40)} - {"c7"}
@@ -270,3 +270,47 @@ def test_with_a_mirror_the_archive_is_there(tmp_path: Path) -> None:
     assert cases_in(hosts[1]) == ["c1", "c1"]
     assert (tmp_path / "shared" / "operator" / "log" / ARCHIVE).is_dir()
     assert not (tmp_path / "a").exists()
+
+
+def test_a_deleted_segment_is_missed_and_a_removed_one_is_not(tmp_path: Path) -> None:
+    """Somebody deletes a file; expiry, an erasure and another course of the fold remove theirs in good order."""
+    keep = 10 * DAY
+    some = archive(tmp_path, keep)
+    some.write([events({"c1": MONDAY, "c2": MONDAY + 1, "c3": MONDAY + 2})], now=None)
+    some.write([events({"c4": MONDAY + 2, "c5": MONDAY + 3}, number=2)], now=None)
+    some.write([events({"c4": MONDAY + 2}, number=2)], now=None)
+    some.erase({digest("c2")})
+    some.expire((MONDAY + 1) * DAY + keep)
+    assert some.missing() == []
+    lost, kept = some.segments()
+    some.blobs.delete(lost.path)
+    assert archive(tmp_path, keep).missing() == [lost]
+    some.write([events({"c6": MONDAY + 3}, number=3)], now=None)
+    assert some.missing() == [lost]  # later changes do not hide it
+    some.expire((lost.day + 1) * DAY + keep)
+    assert some.missing() == []  # its time was over anyway
+    assert kept not in some.segments()
+
+
+def test_an_archive_without_a_list_gets_one_with_its_next_change(tmp_path: Path) -> None:
+    """That of an earlier program, or of a backup."""
+    some = archive(tmp_path)
+    some.write([events({"c1": MONDAY})], now=None)
+    some.blobs.delete(ARCHIVE_LISTED)
+    assert some.missing() == []
+    some.write([events({"c2": MONDAY}, number=2)], now=None)
+    first, _second = some.segments()
+    some.blobs.delete(first.path)
+    assert some.missing() == [first]
+
+
+def test_a_move_to_a_mirror_lists_what_has_moved(tmp_path: Path) -> None:
+    """The list of the mirror names segments of both places."""
+    former, mirror = archive(tmp_path / "a"), archive(tmp_path / "b")
+    former.write([events({"c1": MONDAY})], now=None)
+    mirror.write([events({"c2": MONDAY}, number=2)], now=None)
+    mirror.move_from(former.blobs)
+    assert mirror.missing() == []
+    first, _second = mirror.segments()
+    mirror.blobs.delete(first.path)
+    assert mirror.missing() == [first]

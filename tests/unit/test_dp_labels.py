@@ -86,6 +86,12 @@ def test_half_of_all_draws_are_above_zero() -> None:
     assert labels.threshold(UNIT / 2, Fraction(1, 2), 1) == UNIT + 1
 
 
+def test_noise_of_about_one_unit_needs_a_distance_of_two() -> None:
+    """It is at least 1 with chance .3005: the bound of a tail says nothing at a distance of one."""
+    assert _tails(1.0)[1] > 0.3 > _tails(1.0)[2]
+    assert labels.threshold(1.0, Fraction(3, 10), 1) == UNIT + 2
+
+
 def test_many_labels_at_once_decide_the_threshold() -> None:
     """A threshold for one label would let some label of a person with 64 of them out far more often than delta."""
     scale, delta = 3.0 * UNIT, Fraction(1, 100)
@@ -95,7 +101,7 @@ def test_many_labels_at_once_decide_the_threshold() -> None:
     assert labels.threshold(scale, delta, 64) > labels.threshold(scale, delta, 8) > labels.threshold(scale, delta, 1)
 
 
-@pytest.mark.parametrize("delta", [Fraction(1, 2), Fraction(9, 10), Fraction(999, 1000)])
+@pytest.mark.parametrize("delta", [Fraction(2, 5), Fraction(1, 2), Fraction(9, 10), Fraction(999, 1000)])
 def test_a_large_delta_has_a_threshold_above_the_weight_of_a_person(delta: Fraction) -> None:
     """Even if noise above zero would be seldom enough: the tail is convex only above all weights of a person."""
     for most, cases in ((1, 1), (1, 2), (4, 2)):

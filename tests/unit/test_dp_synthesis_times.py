@@ -166,6 +166,24 @@ def test_a_step_back_in_time_took_none() -> None:
     assert np.flatnonzero(found["throughput"]).tolist() == [0]
 
 
+@pytest.mark.parametrize("alphabet", ["a", "ab", "abc", "abcd"])
+def test_a_step_to_or_from_another_label_is_in_no_cell(alphabet: str) -> None:
+    """Whatever pairs are counted: the place of a label that is missing makes the key of no pair."""
+    names = ["".join(pair) for pair in itertools.product(alphabet, repeat=2)]
+    pairs = _pairs(*names, alphabet=alphabet)
+    log = _log(*((name, [0, 5_000]) for label in alphabet for name in (f"{label}z", f"z{label}")), ("zz", [0, 5_000]))
+    assert not times.true_cells(log, alphabet, pairs, PublicTimeBounds(DAY), UNIT)["steps"].any()
+
+
+def test_a_last_bin_of_one_millisecond_holds_all_longer_times() -> None:
+    """A bound just above a second has such a bin."""
+    bounds = PublicTimeBounds(1_001)
+    assert bounds.step_edges.tolist() == [0, 1_000, 1_001]
+    log = _log(("ab", [0, 999]), ("ab", [0, 1_000]), ("ab", [0, 5_000]), ("ab", [0, DAY]))
+    (cells,) = times.true_cells(log, "ab", _pairs("ab", alphabet="ab"), bounds, UNIT)["steps"].tolist()
+    assert cells[1] == 3 * cells[0] > 0
+
+
 def test_labels_have_their_place_in_the_alphabet() -> None:
     """The order of the log's own alphabet does not matter; a label that is not there is in no pair."""
     log = _log(("cab", [1, 2, 3]))

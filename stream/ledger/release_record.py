@@ -84,7 +84,7 @@ class ReleaseRecord:
     def __init__(
         self,
         sequence: int,
-        log: EventLog,
+        log: EventLog | None,
         carries: tuple[str, ...],
         T: str,
         sensitive: tuple[str, ...],
@@ -97,7 +97,7 @@ class ReleaseRecord:
         self.cache = {} if cache is None else cache
         self.publication = publication
         self.stored: StoredRelease | None = None
-        self._log: EventLog | None = log
+        self._log = log  # None: it is in the file alone
 
     @property
     def log(self) -> EventLog:
@@ -139,6 +139,14 @@ class ReleaseRecord:
         """Drop the log from memory, if a file has it."""
         if self.stored is not None:
             self._log = None
+
+    def carrying(self, columns: tuple[str, ...]) -> ReleaseRecord:
+        """Return the same release as if it carried some of its columns only, with a cache of its own."""
+        record = ReleaseRecord(
+            self.sequence, self._log, columns, self.T, self.sensitive, self.audit, {}, self.publication
+        )
+        record.stored = self.stored
+        return record
 
     def showing(self, log: EventLog) -> ReleaseRecord:
         """Return the same release with another log, and nothing kept with it."""

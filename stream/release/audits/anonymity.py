@@ -23,7 +23,7 @@ from models.attacks.true_linker import RealPartners, least_over_n, true_linker_o
 from models.errors import InputError, RefusedError
 from models.eventlog import Ints
 from stream.ledger.release_record import ReleaseRecord
-from stream.release.audits.comparison import Comparison, altered, changes, partners, simple
+from stream.release.audits.comparison import Comparison, altered, changes, partners, seen_as, simple
 from stream.release.contract import Applicability, Audit, AuditContext, Reads
 from stream.release.documents import AnonymitySection, PairRow, PairSection, TrueLinkerRow
 
@@ -106,18 +106,20 @@ class CorrespondenceAudit(Audit):
         earlier_of_publication = [record for record in chosen if record.publication == candidate.publication]
         earlier_of_others = [record for record in chosen if record.publication != candidate.publication]
         other_results = [self._other(record, candidate, known_columns) for record in earlier_of_others]
-        known_part = knowledge_of(candidate.carries, known_columns)
-        compared = Comparison(candidate, earlier_of_publication, max(self.n), known_part, alone=not other_results)
+        alone = not other_results
+        if build.immutable:
+            earlier_as_seen = [seen_as(record, known_columns) for record in earlier_of_publication]
+            compared = Comparison(seen_as(candidate, known_columns), earlier_as_seen, max(self.n), alone=alone)
+        else:
+            known_part = knowledge_of(candidate.carries, known_columns)
+            compared = Comparison(candidate, earlier_of_publication, max(self.n), known_part, alone=alone)
         real = self._real(compared)
         inserted = insertions(context, earlier_of_publication)
         fitting = []
-        for record, real_partners in zip(earlier_of_publication, real, strict=True):
-            differences = Differences(
-                real_partners.gone,
-                inserted[record.key],
-                real_partners.changed,
-                _altered(context, record, candidate, real_partners.gone),
-            )
+        for record, seen, of_pair in zip(earlier_of_publication, compared.earlier, real, strict=True):
+            is_compared = build.immutable and not of_pair.gone
+            n_altered = altered(record, candidate, partners(seen, compared.candidate)) if is_compared else 0
+            differences = Differences(of_pair.gone, inserted[record.key], of_pair.changed, n_altered)
             fitting.append(_fits(context, record, candidate, differences))
         status, reason = _worst([(applies.status, applies.reason), *fitting])
         body["append_only"] = build.immutable or not any(inserted.values())
@@ -343,8 +345,9 @@ def fits(context: AuditContext, earlier: ReleaseRecord, later: ReleaseRecord, pa
     """
     gone = int(np.count_nonzero(partner < 0))
     changed = 0 if gone else changes(earlier, later, partner)
+    n_altered = altered(earlier, later, partner) if context.build.immutable and not gone else 0
     inserted = inserted_since(context, earlier, later)
-    return _fits(context, earlier, later, Differences(gone, inserted, changed, _altered(context, earlier, later, gone)))
+    return _fits(context, earlier, later, Differences(gone, inserted, changed, n_altered))
 
 
 class Differences(NamedTuple):
@@ -353,7 +356,7 @@ class Differences(NamedTuple):
     gone : cases that the later release lacks
     inserted : late events that were inserted before events released already
     changed : cases with another sensitive value
-    altered : cases with another trace, of a kind that never changes cases
+    altered : cases that show something else, of a kind that never changes cases
     """
 
     gone: int
@@ -384,13 +387,6 @@ def _fits(
     if differences.altered:
         return "not_incremental", f"{differences.altered} cases are not as they were in release {number}"
     return "ok", ""
-
-
-def _altered(context: AuditContext, earlier: ReleaseRecord, later: ReleaseRecord, gone: int) -> int:
-    """Count the cases with another trace in the later release, if the kind never changes cases and none is gone."""
-    if not context.build.immutable or gone:
-        return 0
-    return altered(earlier, later, partners(earlier, later))
 
 
 def _worst(states: Sequence[tuple[str, str]]) -> tuple[str, str]:

@@ -14,6 +14,7 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from models.attacks.correspondence import AttackResult, Method, PairAttack
 from models.attacks.linkability import Edges
@@ -31,12 +32,17 @@ from models.attacks.series import (
 from models.attacks.shared_pairs import NumberedRelease, SharedPairs, followed_attacks
 from models.attacks.true_linker import least_true_counts
 from models.errors import InputError
-from models.eventlog import Codes, Ints, SimpleLog
+from models.eventlog import Codes, Column, Ints, SimpleLog
+from models.knowledge import NANOSECONDS
 from stream.ledger.release_record import ReleaseRecord
 
 NUMBERING, NUMBERED, SIMPLE = "attacks.numbering", "attacks.numbered", "simple"
 COMPARISON, SERIES = "attacks.comparison", "attacks.series"
 HELD, SHOWN = "attacks.held", "attacks.shown"
+SEEN, FINGERPRINTS = "attacks.seen", "attacks.fingerprints"
+
+MASK = (1 << 64) - 1
+"""Bits of a fingerprint."""
 
 SPARE = 1000
 """Variants of withheld candidates and of releases beyond the look-back that are kept before a numbering begins
@@ -51,8 +57,23 @@ def simple(record: ReleaseRecord) -> SimpleLog:
     return kept
 
 
+def seen_as(record: ReleaseRecord, columns: tuple[str, ...]) -> ReleaseRecord:
+    """Return a release as if it carried only what an adversary knows; kept with it.
+
+    The identity joins releases whose cases never change, so the other columns link nothing. Times would make nearly
+    every case a record class of its own.
+    """
+    kept: dict[tuple[str, ...], ReleaseRecord] = record.cache.setdefault(SEEN, {})
+    if columns not in kept:
+        kept[columns] = record.carrying(columns)
+    kept[columns].stored = record.stored  # a candidate gets its file when it is released
+    return kept[columns]
+
+
 def forget(candidate: ReleaseRecord) -> None:
     """Drop the tables that audits of one candidate share, which are as large as the releases."""
+    for seen in candidate.cache.get(SEEN, {}).values():
+        forget(seen)
     candidate.cache.pop(COMPARISON, None)
 
 
@@ -412,27 +433,55 @@ def changes(earlier: ReleaseRecord, later: ReleaseRecord, partner: Ints) -> int:
 
 
 def altered(earlier: ReleaseRecord, later: ReleaseRecord, partner: Ints) -> int:
-    """Count the cases that have another trace in the later release, over all that the releases carry.
+    """Count the cases of which the later release shows something else, over all columns of the releases.
 
     Parameters
     ----------
     earlier, later, partner
         As of `changes`.
     """
-    both = together(earlier, later)
-    if both is not None:
-        _, numbered, other = both
-        return _differing(numbered.variant[numbered.row_of_case], other.variant[other.row_of_case], partner)
-    before, after = _traces(simple(earlier)), _traces(simple(later))
-    return sum(trace != after[place] for trace, place in zip(before, partner.tolist(), strict=True))
+    return _differing(_fingerprints(earlier), _fingerprints(later), partner)
 
 
-def _differing(before: Codes, after: Codes, partner: Ints) -> int:
+def _fingerprints(record: ReleaseRecord) -> Ints:
+    """Return a number of 64 bits for each case, of all that the release shows of it; kept with the release.
+
+    Equal cases have equal numbers in one process. Cases that differ have the same one with a probability of about
+    2 ** -64.
+    """
+    if FINGERPRINTS not in record.cache:
+        log = record.log
+        place = np.arange(log.n_events) - log.starts[log.case_of_event]
+        of_event = _mixed(place.astype(np.uint64))
+        for name in record.carries:
+            if name == "relative_time":
+                numbers = (log.time // NANOSECONDS[record.T]).astype(np.uint64)
+            else:
+                numbers = _of_values(log.activity if name == "activity" else log.resource)
+            of_event = _mixed(of_event + numbers)
+        of_case = log.lengths.astype(np.uint64)
+        np.add.at(of_case, log.case_of_event, of_event)
+        for name in record.sensitive:
+            of_case = _mixed(of_case + _of_values(log.case_values(name)))
+        record.cache[FINGERPRINTS] = of_case.view(np.int64)
+    kept: Ints = record.cache[FINGERPRINTS]
+    return kept
+
+
+def _of_values(column: Column) -> npt.NDArray[np.uint64]:
+    """Return a number for the value of each row, as the operator's file has it; a missing value has one, too."""
+    as_text = [None if value is None else str(value) for value in column.values]
+    numbers = [hash(value) & MASK for value in (*as_text, None)]
+    return np.asarray(numbers, dtype=np.uint64)[column.codes]
+
+
+def _mixed(numbers: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    """Spread numbers over all bits (the last steps of splitmix64)."""
+    numbers = (numbers ^ (numbers >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    numbers = (numbers ^ (numbers >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return numbers ^ (numbers >> np.uint64(31))
+
+
+def _differing(before: Codes | Ints, after: Codes | Ints, partner: Ints) -> int:
     """Count the earlier cases whose number is another one in the later release."""
     return int(np.count_nonzero(before != after[partner]))
-
-
-def _traces(log: SimpleLog) -> list[tuple[Any, ...]]:
-    """Return the items of each case."""
-    variants = [tuple(log.alphabet[code] for code in variant) for variant in log.variants]
-    return [variants[variant] for variant in log.variant[log.row_of_case].tolist()]

@@ -15,7 +15,7 @@ from pydantic import Field
 
 from models.attacks.series import ATTACKS, series_of
 from stream.release.audits.anonymity import CorrespondenceAudit, fits, knowledge_of
-from stream.release.audits.comparison import pairs_in_series, partners
+from stream.release.audits.comparison import pairs_in_series, partners, seen_as
 from stream.release.contract import Audit, AuditContext, Reads
 
 
@@ -59,15 +59,17 @@ class SeriesAudit(Audit):
         if other_records:
             reason = f"release {other_records[0].sequence} of {other_records[0].publication} is of other windows"
             return _not_measured("not_incremental", reason)
-        for earlier, later in combinations(records, 2):
-            status, reason = fits(context, earlier, later, partners(earlier, later))
+        ns = sorted(set(pairs["n"]))
+        bk_length, bk_on = pairs["bk_length"], pairs["bk_on"]
+        unchanged = context.build.immutable
+        seen = [seen_as(record, tuple(bk_on)) for record in records] if unchanged else records
+        for i, j in combinations(range(len(records)), 2):
+            status, reason = fits(context, records[i], records[j], partners(seen[i], seen[j]))
             if status != "ok":
                 return _not_measured(status, reason)
 
-        ns = sorted(set(pairs["n"]))
-        bk_length, bk_on = pairs["bk_length"], pairs["bk_on"]
-        knowledge = knowledge_of(context.build.carries, bk_on)
-        compared = pairs_in_series(records, bk_length, ns, knowledge, bk_on, unchanged=context.build.immutable)
+        known_part = None if unchanged else knowledge_of(context.build.carries, bk_on)
+        compared = pairs_in_series(seen, bk_length, ns, known_part, bk_on, unchanged=unchanged)
         rows = series_of(len(records), compared, bk_length, ns, self.few).json()["results"]
         for pair in compared.values():
             pair.keep_small_tables()

@@ -264,13 +264,18 @@ def case_uniqueness(log: EventLog, attributes: Sequence[str]) -> float:
     return float(np.sum(counts == 1) / log.n_cases)
 
 
-def singleton_variants(log: EventLog) -> frozenset[tuple[str, ...]]:
-    """Return the activity sequences that exactly one case has."""
-    labels: dict[Any, int] = {}
+def singleton_variants(log: EventLog, labels: dict[Any, int]) -> frozenset[bytes]:
+    """Return the activity sequences that exactly one case has, as keys (`EventLog.trace_keys`).
+
+    Parameters
+    ----------
+    log
+        The log.
+    labels
+        Number of each activity; new activities are added to it. Keys of logs that share it can be compared.
+    """
     counts = Counter(log.trace_keys(labels))
-    names = [*labels, None]
-    alone = (np.frombuffer(key, dtype=np.int32).tolist() for key, count in counts.items() if count == 1)
-    return frozenset(tuple([names[code] for code in codes]) for codes in alone)
+    return frozenset(key for key, count in counts.items() if count == 1)
 
 
 def checked(amount: Any) -> Points:

@@ -209,9 +209,14 @@ def test_a_single_case_is_unique_and_empty_traces_are_not() -> None:
 
 
 def test_singleton_variants_are_those_of_one_case() -> None:
-    """A variant that two cases have is none; order counts."""
+    """A variant that two cases have is none; order counts; logs that number activities together can be compared."""
+    labels: dict[str, int] = {}
     log = EventLog.from_traces([("ab", None), ("ba", None), ("c", None), ("c", None)])
-    assert singleton_variants(log) == {("a", "b"), ("b", "a")}
+    other = EventLog.from_traces([("c", None), ("ba", None)])
+    assert len(singleton_variants(log, labels)) == 2
+    assert singleton_variants(log, labels) & singleton_variants(other, labels) == {
+        np.asarray([labels["b"], labels["a"]], dtype=np.int32).tobytes()
+    }
 
 
 def test_an_update_touches_only_what_changed() -> None:

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from models.eventlog import Column, EventLog
+from models.eventlog import MISSING, Column, EventLog
 from models.risk.uniqueness import singleton_variants
 from models.utility.loss import loss
 from models.utility.similarity import dfg_error
@@ -44,7 +44,13 @@ def test_measures_on_columns_equal_those_on_traces(seed: int) -> None:
     """Variants of one case, and the error of directly-follows frequencies."""
     one, two = _pair(seed)
     before, after = one.traces(), two.traces()
-    assert singleton_variants(one) == {trace for trace, count in Counter(before).items() if count == 1}
+    labels: dict[str, int] = {}
+    singletons = (singleton_variants(log, labels) for log in (one, two))
+    for keys, traces in zip(singletons, (before, after), strict=True):
+        alone = {trace for trace, count in Counter(traces).items() if count == 1}
+        assert keys == {
+            np.asarray([labels.get(name, MISSING) for name in trace], dtype=np.int32).tobytes() for trace in alone
+        }
     assert dfg_error(one, two) == pytest.approx(oracle.dfg_error(Counter(before), Counter(after)), abs=1e-12)
 
 

@@ -210,5 +210,6 @@ def _singletons(source: EventLog, released: EventLog, carries: Sequence[str]) ->
     """Count variants of one case in source and release, and of the source those that the release still shows."""
     if "activity" not in carries:
         return None
-    in_source, in_release = singleton_variants(source), singleton_variants(released)
+    labels: dict[str, int] = {}
+    in_source, in_release = singleton_variants(source, labels), singleton_variants(released, labels)
     return {"source": len(in_source), "release": len(in_release), "surviving": len(in_source & in_release)}

@@ -191,6 +191,44 @@ def test_links_between_records_are_not_listed(monkeypatch: pytest.MonkeyPatch) -
         kept.append(candidate)
 
 
+def test_logs_of_earlier_releases_leave_memory(tmp_path: Path) -> None:
+    """All but that of the last release, as of any other kind; a file is read once after a restart."""
+    cohorts = Cohorts(random.Random(6), values=True, timed=True)
+    kept: list[ReleaseRecord] = []
+    for number in range(1, 5):
+        candidate = cohorts.release()
+        measured(candidate, kept, CorrespondenceAudit(n=NS), immutable=True)
+        kept.append(stored(candidate, tmp_path / f"{number}.parquet"))
+    in_memory = [[seen._log is not None for seen in (one, *one.cache[comparison.SEEN].values())] for one in kept]
+    assert in_memory == [[False, False], [False, False], [True, True], [True, True]]
+
+    restarted = [Read(one, number) for number, one in enumerate(kept, start=1)]
+    measured(cohorts.release(), [one.record for one in restarted], CorrespondenceAudit(n=NS), immutable=True)
+    assert [one.reads for one in restarted] == [1, 1, 1, 1]
+
+
+class Read:
+    """A release as it is after a restart, and how often its log was read from the file."""
+
+    def __init__(self, released: ReleaseRecord, number: int) -> None:
+        self._file, self.reads = released.stored, 0
+        self.record = ReleaseRecord(
+            number, None, released.carries, released.T, released.sensitive, released.audit, publication="p"
+        )
+        self.record.stored = self
+
+    def log(self) -> EventLog:
+        """Count and read."""
+        assert self._file is not None
+        self.reads += 1
+        return self._file.log()
+
+    def case_ids(self) -> tuple[str, ...]:
+        """Read identifiers alone."""
+        assert self._file is not None
+        return self._file.case_ids()
+
+
 @pytest.mark.parametrize("shared", [True, False])
 def test_a_case_that_changed_fits_no_model(shared: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """A kind that says that its cases never change, and changes one: its attacks cannot be counted in this way."""

@@ -121,6 +121,9 @@ class CorrespondenceAudit(Audit):
             n_altered = altered(record, candidate, partners(seen, compared.candidate)) if is_compared else 0
             differences = Differences(of_pair.gone, inserted[record.key], of_pair.changed, n_altered)
             fitting.append(_fits(context, record, candidate, differences))
+        if build.immutable and alone:
+            for record in earlier_of_publication[:-1]:
+                record.leave_memory()  # as what is seen of it did
         status, reason = _worst([(applies.status, applies.reason), *fitting])
         body["append_only"] = build.immutable or not any(inserted.values())
         if build.immutable:
@@ -344,8 +347,11 @@ def fits(context: AuditContext, earlier: ReleaseRecord, later: ReleaseRecord, pa
         Place of each earlier case in the later release (`partners`).
     """
     gone = int(np.count_nonzero(partner < 0))
-    changed = 0 if gone else changes(earlier, later, partner)
-    n_altered = altered(earlier, later, partner) if context.build.immutable and not gone else 0
+    changed, n_altered = 0, 0
+    if context.build.immutable and not gone:
+        n_altered = altered(earlier, later, partner)  # sensitive values included
+    elif not gone:
+        changed = changes(earlier, later, partner)
     inserted = inserted_since(context, earlier, later)
     return _fits(context, earlier, later, Differences(gone, inserted, changed, n_altered))
 

@@ -65,6 +65,7 @@ def seen_as(record: ReleaseRecord, columns: tuple[str, ...]) -> ReleaseRecord:
     """
     kept: dict[tuple[str, ...], ReleaseRecord] = record.cache.setdefault(SEEN, {})
     if columns not in kept:
+        _fingerprints(record)  # its file is then read once for both
         kept[columns] = record.carrying(columns)
     kept[columns].stored = record.stored  # a candidate gets its file when it is released
     return kept[columns]

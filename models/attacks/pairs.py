@@ -376,6 +376,12 @@ class NextOccurrences:
         """int16[positions of all variants, symbols]."""
         return self.make()
 
+    @property
+    def n_bytes(self) -> int:
+        """Bytes of the tables that were made so far, the larger ones included."""
+        own = self.after.nbytes if "after" in self.__dict__ else 0
+        return own + (0 if self.part_of is None else self.part_of.occurrences.n_bytes)
+
 
 @content_free()
 @dataclass(frozen=True, slots=True)

@@ -39,9 +39,11 @@ from models.eventlog import Ints, SimpleLog
 FEW = 400
 """If there are at most so many candidates, all are tried; otherwise only the worst ones of every pair."""
 
-MOST_KEPT = 1 << 22
-"""Runs of links, and events, of a pair whose tables are kept between two releases (about 20 bytes each, for up to six
-pairs)."""
+MOST_KEPT = 80_000_000
+"""Bytes of the tables of a pair that are kept between two releases, for up to six pairs."""
+
+RUN_BYTES, ITEM_BYTES = 9, 4
+"""Bytes of a run of links, and of an item of a variant."""
 
 ATTACKS = ("fa", "ca", "ba", "bf", "bc")
 """Optimal micro attacks F, C and B, and the compositions B-then-F and B-then-C."""
@@ -130,8 +132,8 @@ class PairTables(Protocol):
         """Symbols of background knowledge."""
 
     @property
-    def size(self) -> int:
-        """Runs of links, and events."""
+    def n_bytes(self) -> int:
+        """Memory that they take."""
 
     def worst(self, n: int) -> list[tuple[Any, ...]] | None:
         """Return the background knowledge that attains the minima, or None if no linker joins the pair."""
@@ -153,9 +155,10 @@ class AnyLinkerTables:
         return self._attack.pair.alphabet
 
     @property
-    def size(self) -> int:
-        """Runs of links, and events."""
-        return len(self._attack.linkable.least) + len(self._attack.pair.known_variants.items)
+    def n_bytes(self) -> int:
+        """Memory of links, variants, and next occurrences."""
+        runs, items = len(self._attack.linkable.least), len(self._attack.pair.known_variants.items)
+        return RUN_BYTES * runs + ITEM_BYTES * items + self._attack.table.n_bytes
 
     def worst(self, n: int) -> list[tuple[Any, ...]] | None:
         """Return the background knowledge that attains the minima, or None if no linker joins the pair."""
@@ -202,9 +205,9 @@ class IdentityTables:
         return self._pair.alphabet
 
     @property
-    def size(self) -> int:
-        """Links, and events."""
-        return len(self._links) + len(self._pair.known_variants.items)
+    def n_bytes(self) -> int:
+        """Memory of links, variants, and next occurrences."""
+        return self._links.nbytes + ITEM_BYTES * len(self._pair.known_variants.items) + self._table.n_bytes
 
     def worst(self, n: int) -> list[tuple[Any, ...]] | None:
         """Return the background knowledge that attains the minima."""
@@ -265,7 +268,7 @@ class PairInSeries:
     def keep_small_tables(self) -> None:
         """Keep the answers, and tables that are not large, until the next series asks."""
         self._make_shared = None  # it refers to the tables of all pairs of one candidate
-        if self._kept is not None and self._kept.size > MOST_KEPT:
+        if self._kept is not None and self._kept.n_bytes > MOST_KEPT:
             self.drop_tables()
 
     def drop_tables(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,8 +12,8 @@ from models.attacks import linkability, search
 from models.attacks.candidates import cracks_by_value, joint_value, matching_rows, records_by_value
 from models.attacks.correspondence import PairAttack, anonymity, every_candidate
 from models.attacks.linker import base_linkers
-from models.attacks.pairs import encode, join_releases
-from models.attacks.series import b_then_c, b_then_f, best_of, pair_cracks, series
+from models.attacks.pairs import encode, join_releases, next_occurrences
+from models.attacks.series import PairInSeries, b_then_c, b_then_f, best_of, identity_tables, pair_cracks, series
 from models.attacks.true_linker import real_links, true_linker
 from models.errors import InputError
 from models.eventlog import Column, EventLog, SimpleLog
@@ -280,3 +281,28 @@ def test_codes_of_a_candidate() -> None:
     """Candidates are coded over the union of both alphabets."""
     given = join_releases(L1, L2)
     assert [given.alphabet[code] for code in encode(given, "dce")] == ["d", "c", "e"]
+
+
+def test_tables_of_next_occurrences_count_by_symbol() -> None:
+    """A position has two bytes for each symbol, once the table is made; a pair with large tables does not keep them."""
+    names = [f"a{number}" for number in range(300)]
+    log = SimpleLog.from_log(EventLog.from_traces([(names, None), (names[:100], None)]))
+    table = next_occurrences(join_releases(log, log))
+    assert table.n_bytes == 0
+    assert table.after.shape == (301 + 101, 300)
+    assert table.n_bytes == 2 * (301 + 101) * 300
+
+
+def test_a_pair_with_large_tables_keeps_its_answers_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it answered stays, and what is asked later is the same from new tables."""
+    earlier = SimpleLog.from_log(EventLog.from_traces([("ab", None), ("ac", None)]))
+    later = SimpleLog.from_log(EventLog.from_traces([("ab", None), ("ac", None), ("abc", None)]))
+    pair = PairInSeries(partial(identity_tables, earlier, later, np.arange(2), 2))
+    before = pair.cracks(0, ("b",))
+    pair.keep_small_tables()
+    assert pair.has_tables
+    monkeypatch.setattr("models.attacks.series.MOST_KEPT", 10)
+    pair.keep_small_tables()
+    assert not pair.has_tables
+    assert pair.cracks(0, ("b",)) == before
+    assert pair.cracks(0, ("c",)).size2 == {None: 2}

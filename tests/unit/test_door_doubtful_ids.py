@@ -32,18 +32,18 @@ def _log(folder: Path, *ids: str) -> Path:
 )
 def test_a_reader_is_told_of_doubtful_ids(tmp_path: Path, ids: tuple[str, ...], sentence: str) -> None:
     """A person under two ids counts as two, so a group of K cases may be of fewer persons. Once for each kind."""
-    told: list[str] = []
+    said: list[str] = []
     path = _log(tmp_path, *ids)
-    read_log(path, reading=Reading(say=told.append))
-    assert [text for text in told if text.startswith(f"{path}: {sentence}")] == told[-1:]
+    read_log(path, reading=Reading(say=said.append))
+    assert [text for text in said if text.startswith(f"{path}: {sentence}")] == said[-1:]
 
 
 @pytest.mark.parametrize("ids", [("1.0", "2.0"), (" a", " b"), ("v1", "v1.0")])
 def test_ids_that_are_written_alike_are_not_doubtful(tmp_path: Path, ids: tuple[str, ...]) -> None:
     """An export that writes each id in the same odd way has no id twice."""
-    told: list[str] = []
-    read_log(_log(tmp_path, *ids), reading=Reading(say=told.append))
-    assert not any("case id" in text for text in told)
+    said: list[str] = []
+    read_log(_log(tmp_path, *ids), reading=Reading(say=said.append))
+    assert not any("case id" in text for text in said)
 
 
 def test_a_command_prints_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

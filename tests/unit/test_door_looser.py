@@ -1,4 +1,4 @@
-"""A configuration that protects less than the last release did: who is told, and what needs an approval again."""
+"""A configuration that protects less than the last release did: who is warned, and what needs an approval again."""
 
 from __future__ import annotations
 
@@ -62,8 +62,8 @@ def test_a_looser_configuration_is_reported_until_it_has_released(
     assert not any(row["warned"] for row in attempts)  # the gate warned of nothing
     page = tmp_path / "statement.md"
     assert execute(["statement", str(tmp_path / "out"), "p", "-o", str(page)]) == 0
-    told = "Release 2 protects less than the one before it: K is 5 (20 in release 1)."
-    assert page.read_text(encoding="utf-8").count(told) == 1
+    said = "Release 2 protects less than the one before it: K is 5 (20 in release 1)."
+    assert page.read_text(encoding="utf-8").count(said) == 1
 
 
 def test_a_stricter_configuration_is_not_reported(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -123,7 +123,7 @@ def test_a_life_sign_leaves_everything_else(tmp_path: Path) -> None:
 def test_the_status_keeps_why_the_process_ended(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], error: BaseException | None, sentence: str
 ) -> None:
-    """An end by SIGTERM and one by an error are told apart, also after the process is gone; no content is shown."""
+    """An end by SIGTERM and one by an error are distinguished, also after the process is gone; no content is shown."""
     (tmp_path / "operator").mkdir()
     coordinator: Any = Coordinator.__new__(Coordinator)
     coordinator._stopping = SimpleNamespace(set=lambda: None)

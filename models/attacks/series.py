@@ -182,8 +182,8 @@ class AnyLinkerTables:
 class IdentityTables:
     """A pair of releases of which the later one holds every earlier record as it was, and new ones.
 
-    The one linker is the identity. A record of ms1 is in ms2, so F cracks nothing, B cracks all of ms1 in ms2, and C
-    the rest of ms2. Over any set of linkers that has the identity the cracks are no larger.
+    The one linker is the identity: a record of ms1 is in ms2. So F cracks nothing, B cracks the records of ms1, and C
+    cracks the other records of ms2. Over a larger set of linkers the cracks are no larger.
 
     Parameters
     ----------
@@ -428,11 +428,9 @@ def any_linker_tables(
     return AnyLinkerTables(PairAttack(pair, bk_length, ns, "exact", "realisable"))
 
 
-def identity_tables(
-    earlier: SimpleLog, later: SimpleLog, partner: Ints, bk_length: int, known: Callable[[Any], Any] | None = None
-) -> IdentityTables:
+def identity_tables(earlier: SimpleLog, later: SimpleLog, partner: Ints, bk_length: int) -> IdentityTables:
     """Return the tables of one pair of a series whose records never change. `partner`: as of `IdentityTables`."""
-    pair = join_releases(earlier, later, known=known)
+    pair = join_releases(earlier, later)
     return IdentityTables(pair, next_occurrences(pair), partner, bk_length)
 
 

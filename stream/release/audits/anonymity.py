@@ -86,7 +86,8 @@ class CorrespondenceAudit(Audit):
             "bk_on": list(known_columns),
             "bk_length": self.bk_length,
             "n": list(self.n),
-            "method": self.method,
+            # Over one linker the exact attack is a count, and no other method is asked for.
+            "method": "exact" if build.immutable else self.method,
             "taxonomy": None,  # no mechanism generalizes activities
             "n_actual": build.n_actual,
             "cases_dropped": build.cases_dropped,

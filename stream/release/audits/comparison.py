@@ -13,6 +13,7 @@ from functools import partial
 from itertools import combinations
 from typing import Any
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -289,7 +290,8 @@ def pairs_in_series(
     about
         Columns of the background knowledge.
     unchanged
-        Whether each release holds every record of those before it as it was: the identity then joins each pair.
+        Whether each release holds every record of those before it as it was. The identity then joins each pair, and
+        the records carry what the adversary knows, so `known_part` is None.
     """
     for record in records:
         earlier_entries = record.cache.get(SERIES, {})
@@ -311,7 +313,7 @@ def pairs_in_series(
             of_candidate = shared if j == len(records) - 1 else None
             if unchanged:
                 partner = partners(records[i], records[j])
-                make = partial(identity_tables, logs[i], logs[j], partner, bk_length, known_part)
+                make = partial(identity_tables, logs[i], logs[j], partner, bk_length)
                 if of_candidate is not None:
                     make_shared = partial(of_candidate.identity_tables, records, records[i], partner, bk_length)
             else:
@@ -458,21 +460,25 @@ def _fingerprints(record: ReleaseRecord) -> Ints:
             if name == "relative_time":
                 numbers = (log.time // NANOSECONDS[record.T]).astype(np.uint64)
             else:
-                numbers = _of_values(log.activity if name == "activity" else log.resource)
+                column = log.activity if name == "activity" else log.resource
+                numbers = _of_values(column, str)
             of_event = _mixed(of_event + numbers)
         of_case = log.lengths.astype(np.uint64)
         np.add.at(of_case, log.case_of_event, of_event)
         for name in record.sensitive:
-            of_case = _mixed(of_case + _of_values(log.case_values(name)))
+            of_case = _mixed(of_case + _of_values(log.case_values(name), msgspec.json.encode))
         record.cache[FINGERPRINTS] = of_case.view(np.int64)
     kept: Ints = record.cache[FINGERPRINTS]
     return kept
 
 
-def _of_values(column: Column) -> npt.NDArray[np.uint64]:
-    """Return a number for the value of each row, as the operator's file has it; a missing value has one, too."""
-    as_text = [None if value is None else str(value) for value in column.values]
-    numbers = [hash(value) & MASK for value in (*as_text, None)]
+def _of_values(column: Column, written: Callable[[Any], str | bytes]) -> npt.NDArray[np.uint64]:
+    """Return a number for the value of each row; a missing value has one, too.
+
+    `written`: how the operator's file has a value, so that a release and the same one read from its file agree.
+    """
+    as_written = [None if value is None else written(value) for value in column.values]
+    numbers = [hash(value) & MASK for value in (*as_written, None)]
     return np.asarray(numbers, dtype=np.uint64)[column.codes]
 
 

@@ -1,7 +1,7 @@
 """Case ids that may mean no case, or the same case as another id.
 
-One person under two ids counts as two: a group of 20 cases may then be of 10 persons. So `inspect` reports such ids,
-and so does everything that reads a log. They are not changed, since 17 and 17.0 may be two cases.
+One person under two ids counts as two: a group of 20 cases may then be of 10 persons. So `inspect` reports
+such ids, and so does everything that reads a log. They are not changed, since 17 and 17.0 may be two cases.
 """
 
 from __future__ import annotations

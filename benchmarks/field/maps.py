@@ -1,10 +1,10 @@
 """Process maps and models under noise: dp-model, dp-synthetic, AIM and DPIM by one miner and one measure.
 
-The miner is the inductive miner infrequent of pm4py (`models.utility.discovery`), over the traces behind each release.
-dp-model and DPIM release a model themselves: the best of several by this miner (`models.utility.map_model`), and a
-process tree. Fitness (token replay) and precision are those of the model on the true log. The
-DFG error is that of `models.utility.similarity`. AIM and DPIM run as their authors ship them, each in an interpreter
-and from a checkout of its own (`Peer`).
+The miner is the inductive miner infrequent of pm4py (`models.utility.discovery`), over the traces behind
+each release. dp-model and DPIM release a model themselves: the best of several by this miner
+(`models.utility.map_model`), and a process tree. Fitness (token replay) and precision are those of the
+model on the true log. The DFG error is that of `models.utility.similarity`. AIM and DPIM run as their
+authors ship them, each in an interpreter and from a checkout of its own (`Peer`).
 
 AIM releases tables of rows, and one case has many steps. `AimSteps` bounds what a case adds, so that the unit of its
 claim is one case, as it is for dp-model and dp-synthetic.

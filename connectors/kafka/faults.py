@@ -32,8 +32,8 @@ def explained(source: Source) -> Iterator[None]:
 class _FailedConnections(logging.Handler):
     """Keeps the error of the last connection that failed.
 
-    The client raises only that it had no answer in time. Why each of its connections failed is in its log alone: a
-    handshake that the broker did not understand, a certificate that nobody trusts, a refused port.
+    The client raises only that it had no answer in time. Why each of its connections failed is in its log
+    alone: a handshake that the broker did not understand, a certificate that nobody trusts, a refused port.
     """
 
     def __init__(self) -> None:
@@ -46,7 +46,8 @@ class _FailedConnections(logging.Handler):
 
         arguments = record.args if isinstance(record.args, tuple) else ()
         for argument in arguments:
-            # Only of connections: other errors may name topics, or follow from the timeout that is raised anyway.
+            # Only of connections: other errors may name topics, or follow from the timeout that is raised
+            # anyway.
             if isinstance(argument, errors.KafkaConnectionError):
                 self.last = argument
 

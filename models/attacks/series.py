@@ -182,8 +182,8 @@ class AnyLinkerTables:
 class IdentityTables:
     """A pair of releases of which the later one holds every earlier record as it was, and new ones.
 
-    The one linker is the identity: a record of ms1 is in ms2. So F cracks nothing, B cracks the records of ms1, and C
-    cracks the other records of ms2. Over a larger set of linkers the cracks are no larger.
+    The one linker is the identity: a record of ms1 is in ms2. So F cracks nothing, B cracks the records of
+    ms1, and C cracks the other records of ms2. Over a larger set of linkers the cracks are no larger.
 
     Parameters
     ----------

@@ -243,9 +243,9 @@ def least_true_counts(
 
     Returns
     -------
-    For each earlier release its results, n ascending; the values are those of `true_linker`, and several background
-    knowledges may attain one.
-    None if the background knowledge does not fit into a table: each pair then needs a search of its own.
+    For each earlier release its results, n ascending; the values are those of `true_linker`, and several
+    background knowledges may attain one. None if the background knowledge does not fit into a table: each
+    pair then needs a search of its own.
 
     Raises
     ------

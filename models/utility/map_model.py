@@ -5,10 +5,10 @@ The miner is the inductive miner infrequent (Leemans, Fahland and van der Aalst,
 models from event logs containing infrequent behaviour*, BPM 2013), by pm4py. That for directly-follows graphs, which
 needs the counts alone, finds a flower of the map of BPIC 2013 (F1 .77 on the true log, and not .95).
 
-Several models are mined, of all traces and of the most frequent ones (`PARTS`), with two thresholds (`THRESHOLDS`). The
-one with the largest F1 of fitness and precision on the fitted traces is shown. Noise fills rare steps, and the miner
-cuts at thresholds: with one setting, little noise decides whether a model is near to a flower. The choice reads the
-fitted traces alone, so it is post-processing as well.
+Several models are mined, of all traces and of the most frequent ones (`PARTS`), with two thresholds
+(`THRESHOLDS`). The one with the largest F1 of fitness and precision on the fitted traces is shown. Noise
+fills rare steps, and the miner cuts at thresholds: with one setting, little noise decides whether a model
+is near to a flower. The choice reads the fitted traces alone, so it is post-processing as well.
 
 Not guaranteed: that the model allows what cases did. Rare behaviour is left out.
 """
@@ -140,8 +140,8 @@ def _mined(pm4py: Any, traces: Traces) -> Iterator[Any]:
 def most_frequent(traces: Traces, part: float) -> dict[tuple[int, ...], int]:
     """Return the most frequent traces that have this part of the cases and, for each further label, one trace of it.
 
-    A model has every activity of the map: token replay passes over activities that a model lacks, so a model of few of
-    them would be rated too well.
+    A model has every activity of the map: token replay passes over activities that a model lacks, so a
+    model of few of them would be rated too well.
     """
     enough = part * sum(traces.values())
     kept: dict[tuple[int, ...], int] = {}

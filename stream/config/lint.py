@@ -31,10 +31,17 @@ def notes(settings: Settings) -> list[str]:
 
 
 STATE_BYTES, RELEASE_BYTES, DISTINCT_RELEASE_BYTES = 119, 490, 1_030
-"""Memory of a whole coordinator for each event: for ever, and while a release shows all events (issue 40); the last one
-where nearly every case has a trace of its own: what the peak of `python -m benchmarks.cuts --increments --cuts 4` grows
-by from `--cases 5000` to `--cases 20000` is 860 bytes an event for cohorts, and `tlkc` took 1,030 on the same log. The
-fold alone takes 60 to 75 bytes for an event without attributes (`python -m benchmarks.years_in_memory --kept`)."""
+"""Memory of a whole coordinator for each event.
+
+The first is taken for ever, the second while a release shows all events (issue 40), the third in its place
+where nearly every case has a trace of its own. For the third, compare the peaks of two runs, with 5,000 and
+20,000 cases a cut:
+
+    python -m benchmarks.cuts --increments --cuts 4 --cases 20000
+
+Their difference is 860 bytes an event for cohorts, and `tlkc` took 1,030 on the same log. The fold alone
+takes 60 to 75 bytes for an event without attributes (`python -m benchmarks.years_in_memory --kept`).
+"""
 
 GIBIBYTE = 1 << 30
 

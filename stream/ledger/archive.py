@@ -12,8 +12,8 @@ events again, and writes the same numbers again.
 
 Segments are sealed (`stream.ledger.envelope`): encrypted if a storage key is configured, else with a digest alone.
 
-A list names the segments that must exist. It is written after new segments and before a segment is removed: a crash
-leaves segments that it does not name, and never names of segments that were removed in good order.
+A list names the segments that must exist. It is written after new segments and before a segment is removed:
+a crash leaves segments that it does not name, and never names of segments that were removed in good order.
 """
 
 from __future__ import annotations

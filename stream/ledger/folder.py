@@ -357,7 +357,8 @@ def refuse_writable(path: Path) -> None:
 def refuse_lost_key(layout: OperatorLayout) -> None:
     """Refuse a folder that has a ledger and no key file, before a new key is made.
 
-    Under a new key everybody is somebody else: K would count a person twice, and an erasure would find nobody.
+    Under a new key everybody is somebody else: K would count a person twice, and an erasure would find
+    nobody.
     """
     if layout.ledger.exists():
         raise RefusedError(

@@ -134,8 +134,9 @@ class Manifest(TypedDict, total=False):
 class PairRow(TypedDict, total=False):
     """One n of a pair of releases: the exact counts, proportions, and the background knowledge that attains each.
 
-    `assumption`: "violated" where n does not cover what was removed; `groups`, `witness`: name sensitive values;
-    `least_n`: smallest n with a linker; `behind`, of earlier versions: the true count at that background knowledge.
+    `assumption`: "violated" where n does not cover what was removed; `groups`, `witness`: name sensitive
+    values; `least_n`: smallest n with a linker; `behind`, of earlier versions: the true count at that
+    background knowledge.
     """
 
     n: int
@@ -349,8 +350,8 @@ class Resources(TypedDict):
 class AuditDocument(Manifest, total=False):
     """audit.json: the manifest, the position of the cut, and everything that was measured; the operator's alone.
 
-    `counts` are of the fold here; `seconds`: by stage; `bounds`: what the gate asked; `suppressed`: items by name;
-    `looser`: terms of the release that protect less than those of the one before it.
+    `counts` are of the fold here; `seconds`: by stage; `bounds`: what the gate asked; `suppressed`: items
+    by name; `looser`: terms of the release that protect less than those of the one before it.
     """
 
     cut: CutPosition

@@ -359,9 +359,9 @@ def _anonymity(policy: GatePolicy, anonymity: AnonymitySection) -> Iterator[Reas
 def _counts_for_gate(row: PairRow | SeriesRow, name: str = "") -> bool:
     """Return whether a row of an attack can refuse a release.
 
-    A row with n below n_actual assumes fewer removed events than there were (`assumption` is violated): it is
-    reported, and refuses no release. Audits of earlier versions counted cohorts over all linkers, and state how many
-    real cases are behind a minimum (`behind`): one without a case harms nobody.
+    A row with n below n_actual assumes fewer removed events than there were (`assumption` is violated): it
+    is reported, and refuses no release. Audits of earlier versions counted cohorts over all linkers, and
+    state how many real cases are behind a minimum (`behind`): one without a case harms nobody.
     """
     if row.get("assumption") == "violated":
         return False

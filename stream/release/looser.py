@@ -1,8 +1,8 @@
 """Terms of a publication that protect people less than those of its last release.
 
-A configuration may lower K or a bound of the gate while a series is under way. Recipients, and a person who approved
-the earlier releases, know the former terms only. So the start of a process, `check-config`, the audit of the next
-release and the statement report each looser term.
+A configuration may lower K or a bound of the gate while a series is under way. Recipients, and a person who
+approved the earlier releases, know the former terms only. So the start of a process, `check-config`, the
+audit of the next release and the statement report each looser term.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ def last_seal(account: Account) -> SealEntry | None:
 def keeps_approval(spec: PublicationSpec, seal: SealEntry, earlier: AuditDocument) -> bool:
     """Return whether the next release needs an approval that the configuration has dropped.
 
-    Releases were approved by a person up to now. Dropping this is itself a change that a person has to approve, once:
-    the approved release is of the new configuration, and the ones after it need no approval.
+    Releases were approved by a person up to now. Dropping this is itself a change that a person has to
+    approve, once: the approved release is of the new configuration, and the ones after it need no approval.
     """
     was_approved = seal.body.held_at is not None
     return not spec.approval and was_approved and earlier.get("config_digest") != spec.config_digest

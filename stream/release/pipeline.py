@@ -138,7 +138,8 @@ class Pipeline:
     on_assess
         Called with the name of each attack of an assessment, before it runs.
     looser
-        Terms that protect less than those of the last release (`stream.release.looser`): the next audits state them.
+        Terms that protect less than those of the last release (`stream.release.looser`): the next audits
+        state them.
     """
 
     spec: PublicationSpec

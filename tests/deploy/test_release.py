@@ -336,7 +336,8 @@ def _copy_kernels(tree: Path) -> None:
     """Copy the compiled kernels of this checkout to the same modules of an installed wheel."""
     for package in ("models", "connectors", "stream"):
         for index in (ROOT / package).rglob("*.nbi"):
-            # `module.function-LINE.py311.nbi` in `__pycache__`, next to the code: `module.function-LINE.py311.1.nbc`.
+            # `module.function-LINE.py311.nbi` in `__pycache__`, next to the code:
+            # `module.function-LINE.py311.1.nbc`.
             source = index.parent.parent / f"{index.name.partition('.')[0]}.py"
             installed_source = tree / source.relative_to(ROOT)
             if not installed_source.is_file() or installed_source.read_bytes() != source.read_bytes():
@@ -353,8 +354,9 @@ def _copy_kernels(tree: Path) -> None:
 def installed(built: Path) -> Iterator[Installed]:
     """No checkout: the wheel alone, with the compiled kernels of this checkout if it has any.
 
-    A wheel without them compiles for more than a minute. test_the_wheel_runs_read_only_as_nobody_and_keeps_its_kernels
-    begins without any, and CI runs `make demo` in a fresh clone.
+    A wheel without them compiles for more than a minute.
+    test_the_wheel_runs_read_only_as_nobody_and_keeps_its_kernels begins without any, and CI runs `make
+    demo` in a fresh clone.
     """
     with _reachable_folder() as place:
         tree, home = place / "tree", place / "home"

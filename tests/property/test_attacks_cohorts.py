@@ -1,7 +1,8 @@
 """Attacks on releases whose cases never change, against sets of cases that are counted by definition.
 
-Random series of cohorts: each release holds all cases of those before it as they were, and new ones. The one linker is
-then the identity, so every number is the size of a set of cases (docs/decisions/113-cohorts-have-one-linker.md).
+Random series of cohorts: each release holds all cases of those before it as they were, and new ones. The
+one linker is then the identity, so every number is the size of a set of cases
+(docs/decisions/113-cohorts-have-one-linker.md).
 """
 
 from __future__ import annotations
@@ -106,8 +107,8 @@ def pair_by_definition(earlier: Mapping[str, Trace], later: Mapping[str, Trace],
 def series_by_definition(releases: Sequence[Mapping[str, Trace]], n: int) -> dict[str, int | None]:
     """The cases that remain possible under the best attack of each kind, with one linker.
 
-    F on a release excludes nobody. C on a release leaves those who are in the first one. B leaves those who are not in
-    the release before it, and so does B followed by F or C, since nothing changes later.
+    F on a release excludes nobody. C on a release leaves those who are in the first one. B leaves those who
+    are not in the release before it, and so does B followed by F or C, since nothing changes later.
     """
     sizes: dict[str, list[int]] = {name: [] for name in ("fa", "ca", "ba", "bf", "bc")}
     last = len(releases) - 1

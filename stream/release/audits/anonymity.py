@@ -131,7 +131,8 @@ class CorrespondenceAudit(Audit):
             body["linker"] = "identity"
             body["cohorts"] = [cohort["n_actual"] for cohort in build.operator.get("cohorts", ())]
         body["ka"] = self._ka(compared)
-        # Counts of the real partners hold for every pair, attacks over linkers only for pairs that fit the model.
+        # Counts of the real partners hold for every pair, attacks over linkers only for pairs that fit the
+        # model.
         if status == "ok" and build.immutable:
             body["results"] = [
                 _section(record, _actual(context, record), [cast(PairRow, result.json()) for result in each.results])

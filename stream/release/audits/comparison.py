@@ -61,8 +61,8 @@ def simple(record: ReleaseRecord) -> SimpleLog:
 def seen_as(record: ReleaseRecord, columns: tuple[str, ...]) -> ReleaseRecord:
     """Return a release as if it carried only what an adversary knows; kept with it.
 
-    The identity joins releases whose cases never change, so the other columns link nothing. Times would make nearly
-    every case a record class of its own.
+    The identity joins releases whose cases never change, so the other columns link nothing. Times would
+    make nearly every case a record class of its own.
     """
     kept: dict[tuple[str, ...], ReleaseRecord] = record.cache.setdefault(SEEN, {})
     if columns not in kept:
@@ -290,8 +290,8 @@ def pairs_in_series(
     about
         Columns of the background knowledge.
     unchanged
-        Whether each release holds every record of those before it as it was. The identity then joins each pair, and
-        the records carry what the adversary knows, so `known_part` is None.
+        Whether each release holds every record of those before it as it was. The identity then joins each
+        pair, and the records carry what the adversary knows, so `known_part` is None.
     """
     for record in records:
         earlier_entries = record.cache.get(SERIES, {})
@@ -449,8 +449,8 @@ def altered(earlier: ReleaseRecord, later: ReleaseRecord, partner: Ints) -> int:
 def _fingerprints(record: ReleaseRecord) -> Ints:
     """Return a number of 64 bits for each case, of all that the release shows of it; kept with the release.
 
-    Equal cases have equal numbers in one process. Cases that differ have the same one with a probability of about
-    2 ** -64.
+    Equal cases have equal numbers in one process. Cases that differ have the same one with a probability of
+    about 2 ** -64.
     """
     if FINGERPRINTS not in record.cache:
         log = record.log
@@ -475,7 +475,8 @@ def _fingerprints(record: ReleaseRecord) -> Ints:
 def _of_values(column: Column, written: Callable[[Any], str | bytes]) -> npt.NDArray[np.uint64]:
     """Return a number for the value of each row; a missing value has one, too.
 
-    `written`: how the operator's file has a value, so that a release and the same one read from its file agree.
+    `written`: how the operator's file has a value, so that a release and the same one read from its file
+    agree.
     """
     as_written = [None if value is None else written(value) for value in column.values]
     numbers = [hash(value) & MASK for value in (*as_written, None)]

@@ -75,8 +75,8 @@ class SeriesAudit(Audit):
             pair.keep_small_tables()
 
         numbers_left = [row[attack] for row in rows for attack in ATTACKS if row[attack] is not None]
-        # The attacks assume that at most n events were removed from a case. Of cases that never change nothing is
-        # removed any more, so this holds for every n.
+        # The attacks assume that at most n events were removed from a case. Of cases that never change
+        # nothing is removed any more, so this holds for every n.
         if not context.build.immutable:
             removed_by_earlier = [record.audit.get("n_actual") or 0 for record in records[:-1]]
             most_removed = max([*removed_by_earlier, context.build.n_actual or 0])

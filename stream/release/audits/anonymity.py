@@ -107,22 +107,16 @@ class CorrespondenceAudit(Audit):
         earlier_of_publication = [record for record in chosen if record.publication == candidate.publication]
         earlier_of_others = [record for record in chosen if record.publication != candidate.publication]
         other_results = [self._other(record, candidate, known_columns) for record in earlier_of_others]
-        alone = not other_results
-        if build.immutable:
-            earlier_as_seen = [seen_as(record, known_columns) for record in earlier_of_publication]
-            compared = Comparison(seen_as(candidate, known_columns), earlier_as_seen, max(self.n), alone=alone)
-        else:
-            known_part = knowledge_of(candidate.carries, known_columns)
-            compared = Comparison(candidate, earlier_of_publication, max(self.n), known_part, alone=alone)
+        compared = self._compared(context, earlier_of_publication, known_columns, alone=not other_results)
         real = self._real(compared)
         inserted = insertions(context, earlier_of_publication)
         fitting = []
         for record, seen, of_pair in zip(earlier_of_publication, compared.earlier, real, strict=True):
-            is_compared = build.immutable and not of_pair.gone
-            n_altered = altered(record, candidate, partners(seen, compared.candidate)) if is_compared else 0
+            must_be_equal = build.immutable and not of_pair.gone
+            n_altered = altered(record, candidate, partners(seen, compared.candidate)) if must_be_equal else 0
             differences = Differences(of_pair.gone, inserted[record.key], of_pair.changed, n_altered)
             fitting.append(_fits(context, record, candidate, differences))
-        if build.immutable and alone:
+        if build.immutable and not other_results:
             for record in earlier_of_publication[:-1]:
                 record.leave_memory()  # as what is seen of it did
         status, reason = _worst([(applies.status, applies.reason), *fitting])
@@ -170,6 +164,26 @@ class CorrespondenceAudit(Audit):
         if foreign:
             raise InputError(f"audit.bk_on: the releases do not carry {foreign[0]}; they carry {', '.join(carries)}")
         return self.bk_on or tuple(name for name in carries if name != "relative_time")
+
+    def _compared(
+        self,
+        context: AuditContext,
+        earlier_of_publication: Sequence[ReleaseRecord],
+        known_columns: tuple[str, ...],
+        *,
+        alone: bool,
+    ) -> Comparison:
+        """Give numbers to the candidate and the earlier releases, and return both.
+
+        Cases that never change are linked by what they are. So these releases are numbered by what is known
+        alone.
+        """
+        candidate, cap = context.candidate, max(self.n)
+        if context.build.immutable:
+            earlier_as_seen = [seen_as(record, known_columns) for record in earlier_of_publication]
+            return Comparison(seen_as(candidate, known_columns), earlier_as_seen, cap, alone=alone)
+        known_part = knowledge_of(candidate.carries, known_columns)
+        return Comparison(candidate, earlier_of_publication, cap, known_part, alone=alone)
 
     def _ka(self, compared: Comparison) -> int | None:
         """Return the least matching set of this release alone, over all n: every case is its own partner."""

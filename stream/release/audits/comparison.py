@@ -300,6 +300,23 @@ def pairs_in_series(
         record.cache[SERIES] = {key: entry for key, entry in earlier_entries.items() if id(entry[0]) in members}
     alphabets, logs = _over_all(records, known_part)
     shared: Comparison | None = records[-1].cache.pop(COMPARISON, None)
+
+    def new_pair(i: int, j: int) -> PairInSeries:
+        # The audit of pairs has left tables of the candidate with all earlier releases: the series counts by them.
+        of_candidate = shared if j == len(records) - 1 else None
+        make: Callable[[], PairTables]
+        make_shared: Callable[[], PairTables | None] | None = None
+        if unchanged:
+            partner = partners(records[i], records[j])
+            make = partial(identity_tables, logs[i], logs[j], partner, bk_length)
+            if of_candidate is not None:
+                make_shared = partial(of_candidate.identity_tables, records, records[i], partner, bk_length)
+        else:
+            make = partial(any_linker_tables, logs[i], logs[j], bk_length, ns, known_part)
+            if of_candidate is not None:
+                make_shared = partial(of_candidate.any_linker_tables, records, records[i], bk_length, ns)
+        return PairInSeries(make, make_shared)
+
     question = (bk_length, tuple(ns), tuple(about), unchanged)
     pairs = {}
     for i, j in combinations(range(len(records)), 2):
@@ -307,22 +324,10 @@ def pairs_in_series(
         key = (records[i].key, alphabets[i], question)
         of, pair = kept.get(key, (None, None))
         if of is not records[i]:
-            make: Callable[[], PairTables]
-            make_shared: Callable[[], PairTables | None] | None = None
-            # The audit of pairs has left tables of the candidate with all earlier releases: the series counts by them.
-            of_candidate = shared if j == len(records) - 1 else None
-            if unchanged:
-                partner = partners(records[i], records[j])
-                make = partial(identity_tables, logs[i], logs[j], partner, bk_length)
-                if of_candidate is not None:
-                    make_shared = partial(of_candidate.identity_tables, records, records[i], partner, bk_length)
-            else:
-                make = partial(any_linker_tables, logs[i], logs[j], bk_length, ns, known_part)
-                if of_candidate is not None:
-                    make_shared = partial(of_candidate.any_linker_tables, records, records[i], bk_length, ns)
-            pair = PairInSeries(make, make_shared)
+            pair = new_pair(i, j)
             kept[key] = records[i], pair
         pairs[i, j] = pair
+
     before = next(
         (record_before.cache[HELD] for record_before in reversed(records[:-1]) if HELD in record_before.cache), ()
     )

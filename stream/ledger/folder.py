@@ -402,7 +402,17 @@ def write_json(value: Any) -> Writer:
 
 def json_bytes(value: Any) -> bytes:
     """Return a JSON document, indented for people."""
-    return msgspec.json.format(msgspec.json.encode(value, enc_hook=_plain), indent=2) + b"\n"
+    return msgspec.json.format(compact_json(value), indent=2) + b"\n"
+
+
+def write_compact(value: Any) -> Writer:
+    """Return a writer of one JSON document that only programs read: long arrays would take a line an element."""
+    return bytes_writer(compact_json(value))
+
+
+def compact_json(value: Any) -> bytes:
+    """Return a JSON document without blanks; arrays are lists in it."""
+    return msgspec.json.encode(value, enc_hook=_plain)
 
 
 def _plain(value: Any) -> Any:

@@ -18,7 +18,7 @@ from typing import Any, overload
 from models.errors import RefusedError, UnreadableError
 from stream.ledger import release_record
 from stream.ledger.entries import SealEntry
-from stream.ledger.folder import OperatorFolder, rewrite, write_json
+from stream.ledger.folder import OperatorFolder, rewrite, write_compact, write_json
 from stream.ledger.layout import MEMORY
 from stream.ledger.mirror import Mirror
 from stream.ledger.release_record import ReleaseRecord
@@ -243,7 +243,7 @@ class Audience:
         without_cases = kinds()[self.made_by(key)].forget(memory, cases)
         self._memory = None
         if without_cases != memory:
-            rewrite(self.folder.ops, folder / MEMORY, write_json(without_cases))
+            rewrite(self.folder.ops, folder / MEMORY, write_compact(without_cases))
 
     def _read(self, key: ReleaseKey) -> ReleaseRecord:
         return self.record(key, self.seals[key])

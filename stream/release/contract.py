@@ -204,7 +204,8 @@ class Build:
     * `public`: goes into the manifest: never data-dependent for dp mechanisms.
     * `not_guaranteed`: what this build does not promise beyond what the mechanism's `promise` names.
     * `operator`: goes into audit.json only.
-    * `memory`: opaque JSON-able state that the next build of the publication receives once this release is sealed.
+    * `memory`: opaque state that the next build of the publication receives once this release is sealed; it is kept as
+      JSON, arrays as lists.
     * `applies`: by name of audit, where the answer is not plain "ok".
     * `held`: (cases, events) exposed and kept back for a later release: pending, not suppressed.
     * `immutable`: released cases never change again; an adversary's time is their first publication.

@@ -51,7 +51,7 @@ from stream.ledger.entries import (
     WithheldEntry,
     charge_entry,
 )
-from stream.ledger.folder import EndedBuild, OperatorFolder, StartedBuild, write_json
+from stream.ledger.folder import EndedBuild, OperatorFolder, StartedBuild, write_compact, write_json
 from stream.ledger.layout import ASSESSMENT, AUDIT, MEMORY, VARIANTS
 from stream.ledger.mirror import Mirror
 from stream.ledger.release_record import ReleaseRecord
@@ -551,7 +551,7 @@ class Pipeline:
         operator_files = {
             AUDIT: write_json(document),
             VARIANTS: lambda path: release_record.write(path, record),
-            MEMORY: write_json(audited.build.memory),
+            MEMORY: write_compact(audited.build.memory),
         }
         if self.spec.assess:
             operator_files[ASSESSMENT] = write_json(self._assessment(audited.built))

@@ -11,6 +11,7 @@ import pytest
 
 from models.errors import BoundError
 from models.eventlog import EventLog
+from stream.ledger.folder import compact_json
 from stream.release.contract import Build, Exposure
 from stream.release.mechanisms.cohorts import TlkcCohorts
 
@@ -29,7 +30,7 @@ def publish(mechanism: TlkcCohorts, cuts: list[list[str]], *, last: bool = False
     for number, more in enumerate(cuts, start=1):
         seen += more
         builds.append(mechanism.build(exposure(seen, last=last and number == len(cuts)), memory))
-        memory = msgspec.json.decode(msgspec.json.encode(builds[-1].memory))
+        memory = msgspec.json.decode(compact_json(builds[-1].memory))
     return builds
 
 
@@ -152,14 +153,14 @@ def test_cases_that_share_only_with_their_own_value_are_reported_as_such() -> No
 
 def test_an_erased_case_waits_no_more() -> None:
     """The memory names waiting cases; erasure takes them out."""
-    memory = msgspec.to_builtins(publish(local(), [window()])[0].memory)
+    memory = msgspec.json.decode(compact_json(publish(local(), [window()])[0].memory))
     name = next(iter(memory["waiting"]))
     assert name not in TlkcCohorts.forget(memory, [name])["waiting"]
 
 
 def test_a_memory_without_waiting_cases_is_read() -> None:
     """Written by a version whose queues were all or nothing."""
-    memory = msgspec.to_builtins(publish(local(), [window()])[0].memory)  # as it is kept
+    memory = msgspec.json.decode(compact_json(publish(local(), [window()])[0].memory))  # as it is kept
     before = {key: value for key, value in memory.items() if key != "waiting"}
     assert local().build(exposure(window() * 2), before).log.n_cases == 64
 

@@ -13,8 +13,9 @@ import pytest
 from models.errors import BoundError, RefusedError
 from models.eventlog import EventLog
 from stream.config.settings import Settings
+from stream.ledger.folder import compact_json
 from stream.release.contract import Exposure
-from stream.release.mechanisms.cohorts import TlkcCohorts
+from stream.release.mechanisms.cohorts import VERSION, TlkcCohorts
 from stream.release.mechanisms.tlkc import Tlkc
 from stream.run.replay import Replay
 
@@ -26,7 +27,7 @@ def exposure(cases: int, sensitive: tuple[str, ...] = ("S",)) -> Exposure:
 
 def memory(**parameters: Any) -> Any:
     """As it is read back from memory.json."""
-    return msgspec.json.decode(msgspec.json.encode(TlkcCohorts(**parameters).build(exposure(8)).memory))
+    return msgspec.json.decode(compact_json(TlkcCohorts(**parameters).build(exposure(8)).memory))
 
 
 @pytest.mark.parametrize(
@@ -56,7 +57,7 @@ def test_a_memory_of_before_bounds_were_kept_is_read() -> None:
 def test_a_newer_memory_is_refused() -> None:
     """Never half understood."""
     with pytest.raises(RefusedError, match="newer"):
-        TlkcCohorts(K=4).build(exposure(16), {**memory(K=4), "version": 3})
+        TlkcCohorts(K=4).build(exposure(16), {**memory(K=4), "version": VERSION + 1})
 
 
 @pytest.mark.parametrize(
@@ -88,3 +89,78 @@ def test_a_publication_of_cohorts_does_not_change_its_kind(tmp_path: Path, first
     outcome = replay.run(log)
     assert [decision.status for _, decision in outcome.decisions] == ["sealed", "withheld"]
     assert f"were made by {first.kind}" in outcome.withheld[0].reasons[0]
+
+
+RELATIVE = TlkcCohorts(K=4, L=1, C=0.5, knowledge="rel", attribute="ar", T="minutes", min_share=0.1)
+MINUTE = 60_000_000_000
+
+
+def timed_exposure(cases: int) -> Exposure:
+    """Cases of a, b, and c (z in the first one), a minute apart; the last event has no resource."""
+    log = EventLog.from_events(
+        [f"c{case}" for case in range(cases) for _ in "abc"],
+        [name for case in range(cases) for name in ("a", "b", "c" if case else "z")],
+        np.arange(3 * cases) * MINUTE,
+        ["r", "s", None] * cases,
+        case_attributes={"S": {f"c{case}": "pq"[case % 2] for case in range(cases)}},
+        unit="ns",
+    )
+    return Exposure(log, np.ones(cases, dtype=np.bool_), ("S",), 0, publication="p")
+
+
+def of_version_2() -> dict[str, Any]:
+    """A document as version 2 wrote it, a row a case; its cases differ from each other and from the log."""
+    cases = {
+        "c0": [["a", "b"], ["r", "s"], [0, MINUTE], {"S": "p"}, 3],
+        "c1": [["b"], [None], [2 * MINUTE], {"S": "q"}, 3],
+        "c2": [["b", "a", "b"], ["s", None, "r"], [0, 0, 5 * MINUTE], {"S": None}, 3],
+        "c3": [[], [], [], {"S": "q"}, 2],
+    }
+    claim = {
+        "knowledge": "rel", "attribute": "ar", "T": "minutes", "clock": "utc", "L": 1, "K": 4, "C": 0.5, "also": [],
+        "bins": {}, "alphabet": "per-cohort", "sensitive": ["S"],
+    }  # fmt: skip
+    cohort = {"cases": cases, "n_actual": 1, "size": 4, "shown": ["p"], "below_k": None}
+    return {"cohorts": [cohort], "alphabet": None, "version": 2, "claim": claim, "waiting": {}, "pending": []}
+
+
+def test_cohorts_of_version_2_are_shown_as_they_were() -> None:
+    """Rows become columns, and every value stays; the next memory is of this version and shows the same again."""
+    first = RELATIVE.build(timed_exposure(12), of_version_2())
+    kept = msgspec.json.decode(compact_json(first.memory))
+    assert kept["version"] == VERSION
+    again = RELATIVE.build(timed_exposure(24), kept)
+    for build in (first, again):
+        log = build.log
+        for place, (name, row) in enumerate(of_version_2()["cohorts"][0]["cases"].items()):
+            events = slice(log.starts[place], log.starts[place + 1])
+            shown = (log.activity.take(events), log.resource.take(events), log.time[events])
+            assert log.case_ids[place] == name
+            assert [column.decode() for column in shown[:2]] + [shown[2].tolist()] == row[:3]
+            assert log.case_attributes["S"].decode()[place] == row[3]["S"]
+        assert build.operator["late_lost"] == 1  # c3 has three events now, and had two
+    assert again.operator["cohorts"][0] == {
+        "cohort": 1, "cases": 4, "erased": 0, "events": 6, "n_actual": 1,
+    }  # fmt: skip
+
+
+def test_an_erasure_leaves_the_other_cases_of_a_cohort() -> None:
+    """Also in a document of version 2; one that does not name the case stays as it is."""
+    before = of_version_2()
+    assert TlkcCohorts.forget(before, ["c9"]) is before
+    after = msgspec.json.decode(compact_json(TlkcCohorts.forget(before, ["c0", "c2"])))
+    cohort = after["cohorts"][0]
+    assert (cohort["cases"], cohort["size"]) == (["c1", "c3"], 4)
+    # "a", "r", "s" and "p" were values of the erased cases alone.
+    assert (cohort["activity"], cohort["resource"]) == (
+        {"codes": [0], "values": ["b"]}, {"codes": [-1], "values": []}
+    )  # fmt: skip
+    assert cohort["sensitive"] == {"S": {"codes": [0, 0], "values": ["q"]}}
+    assert (cohort["lengths"], cohort["exposed"], cohort["time"]) == ([1, 0], [3, 2], [2 * MINUTE])
+
+
+def test_the_memory_has_no_value_that_was_suppressed() -> None:
+    """One case alone has z: no cohort of four can show it, and the operator's file does not either."""
+    build = RELATIVE.build(timed_exposure(8))
+    assert {"a", "b"} <= set(build.log.activity.values)
+    assert b'"z"' not in compact_json(build.memory)

@@ -13,21 +13,23 @@ A build (`TlkcCohorts.build`) goes through these steps:
 4. Make the cases that leave satisfy TLKC as a log of their own (`models.anonymize.cohorts.cohort`): the new cohort.
 5. Add it to the registry, and release all cohorts that the publication shows.
 
-The file has the documents of the registry (`Memory`, `Cohort`, `PublishedCase`), the registry with its index
-(`PublishedCohorts`), and the mechanism (`TlkcCohorts`).
+The file has the documents of the registry (`Memory`, `Cohort`), the registry with its index (`PublishedCohorts`), and
+the mechanism (`TlkcCohorts`). A cohort is kept in columns: a case of ten events takes some 190 bytes in memory, and in
+lists of Python values it would take 570.
 """
 
 from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, get_args
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 from pydantic import Field
 
 from models.anonymize.cohort_division import (
@@ -47,13 +49,16 @@ from models.anonymize.tlkc import TlkcProblem
 from models.anonymize.values import written
 from models.chance import Chance
 from models.errors import BoundError, RefusedError, TooFewCasesError
-from models.eventlog import Column, EventLog, Ints
+from models.eventlog import MISSING, Column, EventLog, Ints, places_of, starts_of
 from stream.release.contract import Build, Exposure
 from stream.release.mechanisms.suppression import UNTIMED, operator_view
 from stream.release.mechanisms.tlkc import TlkcMechanism, values_words
 
-VERSION = 2
+VERSION = 3
 """Version of memory.json. Version 1 did not record which publications show a cohort."""
+
+COLUMNS_SINCE = 3
+"""Version of memory.json since which a cohort is in columns."""
 
 LEAST_SHARE = 0.4
 """Default of `min_share`: the least share of its events that a new cohort keeps. Otherwise the queue waits."""
@@ -63,35 +68,23 @@ Claim = Mapping[str, Any]
 attributes."""
 
 
-class PublishedCase(msgspec.Struct, frozen=True, array_like=True):
-    """A case as it was published.
-
-    Attributes
-    ----------
-    activity, resource
-        Released value of each event; None for values that the release does not carry.
-    time
-        Nanoseconds since the first event of the case; 0 if times are ordinal.
-    sensitive
-        Sensitive values by name.
-    exposed
-        Number of events that the case had when it was published.
-    """
-
-    activity: list[Any]
-    resource: list[Any]
-    time: list[int]
-    sensitive: Mapping[str, Any]
-    exposed: int
-
-
-class Cohort(msgspec.Struct, frozen=True):
-    """Cases that left together and never change.
+class Cohort(msgspec.Struct, frozen=True, eq=False):
+    """Cases that left together and never change, in columns.
 
     Attributes
     ----------
     cases
-        The cases by pseudonym. Erasure removes some.
+        Pseudonym of each case, C of them. Erasure removes some.
+    lengths
+        int64[C], number of published events.
+    exposed
+        int64[C], number of events that the case had when it was published.
+    activity, resource
+        Released value of each event, case by case: E entries. Missing where the release does not carry them.
+    time
+        int64[E], nanoseconds since the first event of the case; 0 if times are ordinal.
+    sensitive
+        Sensitive values of the cases by name, C entries each.
     n_actual
         Most events removed from one case.
     size
@@ -103,7 +96,13 @@ class Cohort(msgspec.Struct, frozen=True):
         cohort.
     """
 
-    cases: dict[str, PublishedCase]
+    cases: tuple[str, ...]
+    lengths: Ints
+    exposed: Ints
+    activity: Column
+    resource: Column
+    time: Ints
+    sensitive: dict[str, Column]
     n_actual: int
     size: int
     shown: tuple[str, ...] = ()
@@ -111,11 +110,31 @@ class Cohort(msgspec.Struct, frozen=True):
 
     def without(self, gone: Collection[str]) -> Cohort:
         """Return the cohort without some cases; its size remains as it was."""
-        remaining = {name: case for name, case in self.cases.items() if name not in gone}
-        return msgspec.structs.replace(self, cases=remaining)
+        is_left = np.asarray([name not in gone for name in self.cases], dtype=np.bool_)
+        _, events = places_of(starts_of(self.lengths), np.flatnonzero(is_left))
+        return msgspec.structs.replace(
+            self,
+            cases=tuple(itertools.compress(self.cases, is_left)),
+            lengths=self.lengths[is_left],
+            exposed=self.exposed[is_left],
+            activity=self.activity.take(events),
+            resource=self.resource.take(events),
+            time=self.time[events],
+            sensitive={name: column.take(is_left) for name, column in self.sensitive.items()},
+        )
+
+    def activities_of(self, case: str) -> list[Any]:
+        """Return the published activities of one case of the cohort."""
+        place = self.cases.index(case)
+        begin, end = starts_of(self.lengths)[place : place + 2]
+        return self.activity.take(slice(begin, end)).decode()
+
+    def values(self, name: str) -> Column:
+        """Return a sensitive attribute of the cases; missing if the cohort was published without it."""
+        return self.sensitive.get(name) or _missing(len(self.cases))
 
 
-class Memory(msgspec.Struct, frozen=True):
+class Memory(msgspec.Struct, frozen=True, eq=False):
     """The document memory.json, which a build writes and the next one reads (`PublishedCohorts`)."""
 
     cohorts: list[Cohort]
@@ -129,6 +148,72 @@ class Memory(msgspec.Struct, frozen=True):
         """Return a field by its key in the document."""
         return getattr(self, name)
 
+    @classmethod
+    def read(cls, document: Mapping[str, Any]) -> Memory:
+        """Read the content of memory.json, of this version or of an earlier one.
+
+        Raises
+        ------
+        RefusedError
+            If a newer program wrote it.
+        """
+        version = document.get("version", 1)
+        if version > VERSION:
+            raise RefusedError(f"memory.json of tlkc-cohorts: version {version} is newer than this program")
+        if version < COLUMNS_SINCE:
+            cohorts = [_columns_of(cohort) for cohort in document["cohorts"]]
+            document = {**document, "cohorts": cohorts, "version": VERSION}
+        return msgspec.convert(document, cls, dec_hook=_array)
+
+
+def _array(kind: Any, values: Any) -> Any:
+    """Return the array of a field from its list in the document."""
+    _, dtype = get_args(kind)  # numpy.ndarray[shape, numpy.dtype[scalar]]
+    (scalar,) = get_args(dtype)
+    return np.asarray(values, dtype=scalar)
+
+
+def _columns_of(cohort: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a cohort of versions 1 and 2, which had a row [activity, resource, time, sensitive, exposed] a case."""
+    rows = list(cohort["cases"].values())
+    names = dict.fromkeys(name for _, _, _, sensitive, _ in rows for name in sensitive)
+    columns = {
+        "cases": list(cohort["cases"]),
+        "lengths": [len(time) for _, _, time, _, _ in rows],
+        "exposed": [exposed for _, _, _, _, exposed in rows],
+        "activity": _column_document(value for activity, *_ in rows for value in activity),
+        "resource": _column_document(value for _, resource, *_ in rows for value in resource),
+        "time": [value for _, _, time, _, _ in rows for value in time],
+        "sensitive": {name: _column_document(sensitive.get(name) for _, _, _, sensitive, _ in rows) for name in names},
+    }
+    return {**cohort, **columns}
+
+
+def _column_document(values: Iterable[Any]) -> dict[str, Any]:
+    column = Column.encode(values)
+    return {"codes": column.codes.tolist(), "values": list(column.values)}
+
+
+def _missing(entries: int) -> Column:
+    """Return a column without a value."""
+    return Column(np.full(entries, MISSING, dtype=np.int32), ())
+
+
+def _together(columns: Sequence[Column]) -> Column:
+    """Return the entries of several columns, one column after the other."""
+    number_of_value: dict[Any, int] = {}
+    codes = []
+    for column in columns:
+        numbers = [number_of_value.setdefault(value, len(number_of_value)) for value in column.values]
+        number_of_code = np.asarray([*numbers, MISSING], dtype=np.int32)
+        codes.append(number_of_code[column.codes])
+    return Column(_joined_arrays(codes, np.int32), tuple(number_of_value))
+
+
+def _joined_arrays(arrays: Sequence[npt.NDArray[Any]], dtype: type[np.integer]) -> npt.NDArray[Any]:
+    """Return the elements of several arrays; an empty array of none."""
+    return np.concatenate([np.zeros(0, dtype=dtype), *arrays])
+
 
 @dataclass(frozen=True, slots=True)
 class PublishedCohorts:
@@ -138,8 +223,8 @@ class PublishedCohorts:
     ----------
     alphabet
         The items that all cohorts share, if the alphabet is common.
-    of_case
-        Each published case by pseudonym.
+    place_of
+        Place of each published case by pseudonym, counted over all cohorts.
     claim
         Settings of the cohorts; None if an older program did not record them.
     waiting
@@ -150,7 +235,7 @@ class PublishedCohorts:
 
     cohorts: tuple[Cohort, ...] = ()
     alphabet: tuple[Any, ...] | None = None
-    of_case: dict[str, PublishedCase] = field(default_factory=dict)
+    place_of: dict[str, int] = field(default_factory=dict)
     claim: Claim | None = None
     waiting: dict[str, int] = field(default_factory=dict)
     pending: dict[Pair, Pending] = field(default_factory=dict)
@@ -160,7 +245,8 @@ class PublishedCohorts:
         cls, cohorts: Sequence[Cohort], alphabet: Collection[Any] | None, claim: Claim | None = None
     ) -> PublishedCohorts:
         """Make the object with its index by case."""
-        index = {name: case for cohort in cohorts for name, case in cohort.cases.items()}
+        names = itertools.chain.from_iterable(cohort.cases for cohort in cohorts)
+        index = {name: place for place, name in enumerate(names)}
         return cls(tuple(cohorts), None if alphabet is None else tuple(alphabet), index, claim)
 
     @classmethod
@@ -168,9 +254,7 @@ class PublishedCohorts:
         """Read memory.json, or the memory that a build of this process left; None is read as no cohorts."""
         if memory is None:
             return cls()
-        kept = memory if isinstance(memory, Memory) else msgspec.convert(memory, Memory)
-        if kept.version > VERSION:
-            raise RefusedError(f"memory.json of tlkc-cohorts: version {kept.version} is newer than this program")
+        kept = memory if isinstance(memory, Memory) else Memory.read(memory)
         items = None if kept.alphabet is None else [_item_of_json(item) for item in kept.alphabet]
         claim = kept.claim
         if claim is not None and claim.get("knowledge") == "rel":
@@ -223,17 +307,19 @@ class PublishedCohorts:
 
         It must expose all their cases, with no fewer events than they had when they were published.
         """
-        exposed_length = dict(zip(exposure.log.case_ids, exposure.log.lengths.tolist(), strict=True))
         name = exposure.publication
+        if all(name in cohort.shown for cohort in self.cohorts):
+            return self
+        exposed_length = dict(zip(exposure.log.case_ids, exposure.log.lengths.tolist(), strict=True))
 
         def shown_if_possible(cohort: Cohort) -> Cohort:
             # A cohort that lost cases may no longer have K of them for what somebody knows.
             has_erased_cases = len(cohort.cases) < cohort.size
             if name in cohort.shown or has_erased_cases:
                 return cohort
-            for case, published in cohort.cases.items():
-                if exposed_length.get(case, 0) < published.exposed:
-                    return cohort
+            lengths_now = np.asarray([exposed_length.get(case, 0) for case in cohort.cases], dtype=np.int64)
+            if (lengths_now < cohort.exposed).any():
+                return cohort
             return msgspec.structs.replace(cohort, shown=(*cohort.shown, name))
 
         return self._with([shown_if_possible(cohort) for cohort in self.cohorts])
@@ -244,11 +330,16 @@ class PublishedCohorts:
             PublishedCohorts.of(cohorts, self.alphabet, self.claim), waiting=self.waiting, pending=self.pending
         )
 
+    def places(self, exposure: Exposure) -> Ints:
+        """Return the place of each exposed case among the published ones, int64[C]; -1 if it is not published."""
+        names = exposure.log.case_ids
+        return np.fromiter((self.place_of.get(name, -1) for name in names), np.int64, count=len(names))
+
     def queue(self, exposure: Exposure) -> Ints:
         """Return the completed cases that are not published yet: indices in the exposed log."""
-        unpublished = np.asarray([name not in self.of_case for name in exposure.log.case_ids], dtype=np.bool_)
+        is_unpublished = self.places(exposure) < 0
         has_events = exposure.log.lengths > 0
-        return np.flatnonzero(exposure.complete & unpublished & has_events)
+        return np.flatnonzero(exposure.complete & is_unpublished & has_events)
 
     def waited(self, exposure: Exposure, queue: Ints) -> Ints:
         """Return how many releases each case of the queue has waited for."""
@@ -257,17 +348,17 @@ class PublishedCohorts:
 
     def activities(self, exposure: Exposure) -> tuple[dict[Any, int], dict[Any, int]]:
         """Count the events of the published cases by activity: as recorded, and as published."""
-        inside = np.asarray([name in self.of_case for name in exposure.log.case_ids], dtype=np.bool_)
-        codes = exposure.log.activity.codes[inside[exposure.log.case_of_event]]
-        counts = np.bincount(codes[codes >= 0], minlength=len(exposure.log.activity.values)).tolist()
-        recorded = {name: count for name, count in zip(exposure.log.activity.values, counts, strict=True) if count}
-        published = Counter(name for case in self.of_case.values() for name in case.activity)
+        is_published = self.places(exposure) >= 0
+        recorded = _counts(exposure.log.activity, is_published[exposure.log.case_of_event])
+        published = Counter[Any]()
+        for published_cohort in self.cohorts:
+            published.update(_counts(published_cohort.activity))
         return recorded, published
 
     def held_back(self, exposure: Exposure, queue: Ints) -> PublishedCohorts:
         """Return these cohorts with the remaining queue, which has waited for one more release."""
         names = [exposure.log.case_ids[case] for case in queue.tolist()]
-        still_waiting = {name: self.waiting.get(name, 0) + 1 for name in names if name not in self.of_case}
+        still_waiting = {name: self.waiting.get(name, 0) + 1 for name in names if name not in self.place_of}
         return replace(self, waiting=still_waiting)
 
     def joined(
@@ -276,7 +367,7 @@ class PublishedCohorts:
         fresh: Anonymized,
         alphabet: Collection[Any] | None,
         claim: Claim,
-        times: Sequence[int] | None = None,
+        times: Ints | None = None,
         pending: Mapping[Pair, Pending] | None = None,
     ) -> PublishedCohorts:
         """Add a new cohort.
@@ -294,24 +385,26 @@ class PublishedCohorts:
         """
         log = fresh.log
         carried = fresh.knowledge.carries
-        hidden = [None] * log.n_events
-        activity = log.activity.decode() if "activity" in carried else hidden
-        resource = log.resource.decode() if "resource" in carried else hidden
+        hidden = _missing(log.n_events)
+        # Values that no event of the cohort shows are dropped: they were suppressed.
+        activity = log.activity.take(slice(None)) if "activity" in carried else hidden
+        resource = log.resource.take(slice(None)) if "resource" in carried else hidden
         if times is None:
             is_relative = fresh.knowledge.structure == "rel"
-            times = fresh.relative_ns.tolist() if is_relative else [0] * log.n_events
-        sensitive = {name: log.case_values(name).decode() for name in exposure.linked}
-        source_lengths = fresh.source.lengths[fresh.origin].tolist()
-        cases = {}
-        for case, (begin, end) in enumerate(itertools.pairwise(log.starts.tolist())):
-            cases[log.case_ids[case]] = PublishedCase(
-                activity[begin:end],
-                resource[begin:end],
-                list(times[begin:end]),
-                {name: values[case] for name, values in sensitive.items()},
-                source_lengths[case],
-            )
-        newest = Cohort(cases, fresh.n_actual, len(cases), (exposure.publication,), _below_k(fresh))
+            times = fresh.relative_ns if is_relative else np.zeros(log.n_events, dtype=np.int64)
+        newest = Cohort(
+            cases=log.case_ids,
+            lengths=log.lengths,
+            exposed=fresh.source.lengths[fresh.origin],
+            activity=activity,
+            resource=resource,
+            time=times,
+            sensitive={name: log.case_values(name) for name in exposure.linked},
+            n_actual=fresh.n_actual,
+            size=log.n_cases,
+            shown=(exposure.publication,),
+            below_k=_below_k(fresh),
+        )
         with_newest = PublishedCohorts.of([*self.cohorts, newest], alphabet, claim)
         return replace(with_newest, waiting=self.waiting, pending=dict(pending or {}))
 
@@ -322,57 +415,56 @@ class PublishedCohorts:
         """
         gone = set(cases)
         pairs_of_erased = set[Pair]()
-        for name in gone & self.of_case.keys():
-            pairs_of_erased.update(itertools.pairwise(self.of_case[name].activity))
+        for erased_from in self.cohorts:
+            for name in gone.intersection(erased_from.cases):
+                pairs_of_erased.update(itertools.pairwise(erased_from.activities_of(name)))
         pending = dict(self.pending)
         for pair in pairs_of_erased & pending.keys():
             pending[pair] = Pending(mean=pending[pair].mean)
-        remaining = [cohort.without(gone) for cohort in self.cohorts]
+        remaining = [cohort if gone.isdisjoint(cohort.cases) else cohort.without(gone) for cohort in self.cohorts]
         waiting = {name: releases for name, releases in self.waiting.items() if name not in gone}
         return replace(PublishedCohorts.of(remaining, self.alphabet, self.claim), waiting=waiting, pending=pending)
 
     def log(self, exposure: Exposure) -> tuple[EventLog, Ints]:
         """Return every published case that the state still has, and its index in the exposed log."""
-        names = exposure.log.case_ids
-        origin = np.asarray([i for i, name in enumerate(names) if name in self.of_case], dtype=np.int64)
-        cases = [self.of_case[names[i]] for i in origin]
-        lengths = [len(case.time) for case in cases]
-        events = sum(lengths)
-        log = written(
-            EventLog(
-                case_ids=tuple(names[i] for i in origin),
-                starts=np.concatenate(([0], np.cumsum(lengths))).astype(np.int64),
-                activity=Column.encode(itertools.chain.from_iterable(case.activity for case in cases)),
-                time=np.fromiter(itertools.chain.from_iterable(case.time for case in cases), np.int64, count=events),
-                resource=Column.encode(itertools.chain.from_iterable(case.resource for case in cases)),
-                row=np.arange(events, dtype=np.int64),
-                case_attributes={
-                    name: Column.encode(case.sensitive.get(name) for case in cases) for name in exposure.linked
-                },
-            ),
-            exposure.linked,
+        places = self.places(exposure)
+        origin = np.flatnonzero(places >= 0)
+        log = self._all(exposure.linked).select_cases(places[origin])
+        log = replace(log, row=np.arange(log.n_events, dtype=np.int64))
+        return written(log, exposure.linked), origin
+
+    def _all(self, attributes: Sequence[str]) -> EventLog:
+        """Return all cases of the cohorts as one log, with some attributes of the cases."""
+        cohorts = self.cohorts
+        time = _joined_arrays([cohort.time for cohort in cohorts], np.int64)
+        return EventLog(
+            case_ids=tuple(itertools.chain.from_iterable(cohort.cases for cohort in cohorts)),
+            starts=starts_of(_joined_arrays([cohort.lengths for cohort in cohorts], np.int64)),
+            activity=_together([cohort.activity for cohort in cohorts]),
+            time=time,
+            resource=_together([cohort.resource for cohort in cohorts]),
+            row=np.arange(len(time), dtype=np.int64),
+            case_attributes={name: _together([cohort.values(name) for cohort in cohorts]) for name in attributes},
         )
-        return log, origin
 
     def cohort_of(self, exposure: Exposure, origin: Ints) -> Ints:
         """Return the number of the cohort of each published case, int64[len(origin)]."""
-        number_of_case: dict[str, int] = {}
-        for number, published in enumerate(self.cohorts):
-            number_of_case.update(dict.fromkeys(published.cases, number))
-        return np.asarray([number_of_case[exposure.log.case_ids[case]] for case in origin], dtype=np.int64)
+        sizes = [len(published_cohort.cases) for published_cohort in self.cohorts]
+        number_at_place = np.repeat(np.arange(len(sizes), dtype=np.int64), sizes)
+        return number_at_place[self.places(exposure)[origin]]
 
     def held(self, exposure: Exposure) -> tuple[int, int]:
         """Count the cases and events of the exposed log that are not published: open, or waiting for their cohort."""
-        unpublished = np.asarray([name not in self.of_case for name in exposure.log.case_ids], dtype=np.bool_)
-        return int(np.count_nonzero(unpublished)), int(exposure.log.lengths[unpublished].sum())
+        is_unpublished = self.places(exposure) < 0
+        return int(np.count_nonzero(is_unpublished)), int(exposure.log.lengths[is_unpublished].sum())
 
     def late(self, exposure: Exposure) -> int:
         """Count the events that were recorded after their case was published: they are lost."""
-        total = 0
-        for name, length in zip(exposure.log.case_ids, exposure.log.lengths.tolist(), strict=True):
-            if name in self.of_case:
-                total += max(0, length - self.of_case[name].exposed)
-        return total
+        places = self.places(exposure)
+        is_published = places >= 0
+        exposed_then = _joined_arrays([cohort.exposed for cohort in self.cohorts], np.int64)
+        recorded_since = exposure.log.lengths[is_published] - exposed_then[places[is_published]]
+        return int(np.maximum(recorded_since, 0).sum())
 
     def summary(self) -> list[dict[str, int]]:
         """Return an entry for each cohort, for the operator."""
@@ -383,13 +475,20 @@ class PublishedCohorts:
                 "cohort": number,
                 "cases": len(cases),
                 "erased": published_cohort.size - len(cases),
-                "events": sum(len(case.time) for case in cases.values()),
+                "events": len(published_cohort.time),
                 "n_actual": published_cohort.n_actual,
             }
             if published_cohort.below_k is not None:
                 row["minimality_below_k"] = published_cohort.below_k
             rows.append(row)
         return rows
+
+
+def _counts(column: Column, rows: npt.NDArray[np.bool_] | slice = slice(None)) -> dict[Any, int]:
+    """Count the entries of each value, of all rows or of some; values without an entry are left out."""
+    codes = column.codes[rows]
+    counts = np.bincount(codes[codes >= 0], minlength=len(column.values)).tolist()
+    return {value: count for value, count in zip(column.values, counts, strict=True) if count}
 
 
 def _below_k(fresh: Anonymized) -> int | None:
@@ -519,7 +618,7 @@ class TlkcCohorts(TlkcMechanism):
         times, pending = microaggregated_after(
             fresh.log, self.K, self.T, Chance().below, published.pending, latest=exposure.time_ns
         )
-        return published.joined(exposure, fresh, common, claim, times.tolist(), pending)
+        return published.joined(exposure, fresh, common, claim, times, pending)
 
     def _time_basis(self) -> Literal["microaggregated", "relative", "ordinal"]:
         if self.times == "microaggregated":
@@ -633,8 +732,10 @@ class TlkcCohorts(TlkcMechanism):
         """Return the memory without erased cases. They are in no later release, and their cohort gets smaller."""
         if not memory:
             return memory
-        remaining = PublishedCohorts.read(memory).without(cases)
-        return msgspec.to_builtins(remaining.memory())
+        published = PublishedCohorts.read(memory)
+        if published.place_of.keys().isdisjoint(cases) and published.waiting.keys().isdisjoint(cases):
+            return memory
+        return msgspec.to_builtins(published.without(cases).memory(), enc_hook=np.ndarray.tolist)
 
 
 def _claim_of_all(published: PublishedCohorts, claim: Claim) -> Claim:

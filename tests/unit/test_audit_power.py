@@ -133,20 +133,22 @@ def test_gaussian_counts_in_bulk_keep_what_their_rho_converts_to(source: noise.N
 
 
 def test_events_in_bulk_are_those_of_runs_one_by_one() -> None:
-    """Shares of two variants over 20,000 runs of both ways agree within five standard deviations."""
+    """Shares of two variants over 20,000 runs in bulk and 4,000 one by one agree within six standard deviations."""
     runs = 20_000
     (pair, *_) = count_pairs(partial(counted, source=noise.secure()), 20)
     assert pair.many_one is not None
     bulk = pair.many_one(runs)
     alone: Counter[Any] = Counter()
-    for _ in range(2000):
+    runs_alone = 4000
+    for _ in range(runs_alone):
         released = counted(np.asarray([20, 0]), noise.secure())
         counts = dict(zip(released.variants.tolist(), released.counts.tolist(), strict=True))
         alone.update(("at least", "variant 1", bound) for bound in (18, 20, 22) if counts.get(0, 0) >= bound)
         alone["no variant", "variant 2"] += 1 not in counts
     for event, hits in alone.items():
-        share = hits / 2000
-        assert abs(bulk[event] / runs - share) <= 5 * math.sqrt(max(share * (1 - share), 1e-4) / 2000)
+        share = hits / runs_alone
+        deviation = math.sqrt(max(share * (1 - share), 1e-4) / runs_alone)
+        assert abs(bulk[event] / runs - share) <= 6 * deviation
 
 
 def test_command_states_its_power(capsys: pytest.CaptureFixture[str]) -> None:

@@ -240,7 +240,8 @@ def test_noise_of_a_selection_is_that_of_its_rho() -> None:
     table = VariantCounts.of(_log(*["A"] * cases))
     chance = float(_tails(rule.scale)[rule.threshold - cases * UNIT])
     shown = sum(rule.select(table, noise.secure()) == ("A",) for _ in range(runs))
-    assert binom.ppf(ALARM, runs, chance) <= shown <= binom.isf(ALARM, runs, chance)
+    rare = ALARM / 1000  # these draws have no seed
+    assert binom.ppf(rare, runs, chance) <= shown <= binom.isf(rare, runs, chance)
 
 
 def test_a_label_of_many_leaves_with_frequent_ones() -> None:

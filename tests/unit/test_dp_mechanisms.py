@@ -189,7 +189,7 @@ def test_audit_epsilon_command(capfd: pytest.CaptureFixture[str]) -> None:
     strict = json.loads(capfd.readouterr().out)
     assert strict["verdict"] == "consistent"
     assert strict["claimed"] == {"epsilon": 1.0, "delta": 0.01}
-    assert veilstream(["audit-epsilon", "--mechanism", "amun", "--runs", "24", "--json"]) == 0
+    assert veilstream(["audit-epsilon", "--mechanism", "amun", "--runs", "60", "--json"]) == 0
     amun = json.loads(capfd.readouterr().out)
     assert amun["verdict"] == "unbounded"
     assert amun["unbounded"]
@@ -204,7 +204,7 @@ def test_the_table_of_audit_epsilon(capfd: pytest.CaptureFixture[str], monkeypat
     strict = capfd.readouterr().out
     assert strict.startswith("dp-variants: consistent")
     assert "0.75" in strict
-    assert veilstream(["audit-epsilon", "--mechanism", "amun", "--runs", "24"]) == 0
+    assert veilstream(["audit-epsilon", "--mechanism", "amun", "--runs", "60"]) == 0
     amun = capfd.readouterr().out
     assert amun.startswith("amun: unbounded")
     assert "a case of a new variant added" in amun
@@ -213,7 +213,7 @@ def test_the_table_of_audit_epsilon(capfd: pytest.CaptureFixture[str], monkeypat
 
 def test_a_refusal_is_an_output_that_the_audit_counts(capfd: pytest.CaptureFixture[str]) -> None:
     """Amun's filter may leave one case, which the noise then deletes: no error, and not exit 3 as if a claim fell."""
-    options = ["--mechanism", "amun", "--variant", "filtering", "--delta", "0.2", "--runs", "24", "--json"]
+    options = ["--mechanism", "amun", "--variant", "filtering", "--delta", "0.2", "--runs", "60", "--json"]
     assert veilstream(["audit-epsilon", *options]) == 0
     assert json.loads(capfd.readouterr().out)["verdict"] == "unbounded"
 

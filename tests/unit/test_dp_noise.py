@@ -19,7 +19,7 @@ from models.eventlog import EventLog
 from stream.release.contract import Exposure
 from stream.release.mechanisms import mechanism
 
-FALSE_ALARM = 1e-6
+FALSE_ALARM = 1e-9
 """Chance that one statistical test below fails for a right sampler; there are about thirty."""
 
 

@@ -22,6 +22,8 @@ from stream.release.single import mechanism_of
 from tests.conftest import DECLARED_FLAGS
 
 TERMS = {"kind": "dp-synthetic", "epsilon": 5, "delta_dp": 1e-3}
+CLEAR = {"kind": "dp-synthetic", "epsilon": 20, "delta_dp": 1e-9}
+"""Labels of three cases leave once in a thousand million releases, and those of hundreds of cases always."""
 
 
 def _log(cases: int = 300, rare: int = 3) -> EventLog:
@@ -117,7 +119,7 @@ def test_declared_labels_that_the_log_lacks_are_fine_and_others_are_dropped(
 
 def test_labels_of_few_are_dropped_where_none_are_declared() -> None:
     """Without `activities` frequent labels are selected: those of three cases do not leave."""
-    build = mechanism({**TERMS, "epsilon": 20, "max_labels": 3}).build(_exposure(_log()))
+    build = mechanism({**CLEAR, "max_labels": 3}).build(_exposure(_log()))
     assert set(build.log.activity.values) == {"a", "b", "c"}
     assert build.public["label_threshold"] > 3
     assert build.public["labels_selected"] == {"release": 1}
@@ -125,7 +127,7 @@ def test_labels_of_few_are_dropped_where_none_are_declared() -> None:
 
 def test_a_series_keeps_the_labels_of_its_first_release() -> None:
     """Later releases select none, though others have become frequent; all say when the labels were selected."""
-    chosen = mechanism({**TERMS, "epsilon": 20})
+    chosen = mechanism(CLEAR)
     first = chosen.build(replace(_exposure(_log()), number=3))
     assert first.memory == {"labels": {"labels": ["a", "b", "c"], "release": 3}}
     later = chosen.build(replace(_exposure(_log(rare=400)), number=4), json.loads(json.dumps(first.memory)))
@@ -142,8 +144,8 @@ def test_a_series_keeps_the_labels_of_its_first_release() -> None:
 
 def test_a_release_without_labels_decides_nothing() -> None:
     """The next one selects again, under its own charge."""
-    chosen = mechanism({**TERMS, "epsilon": 20})
-    empty = chosen.build(_exposure(_log(2)))
+    chosen = mechanism(CLEAR)
+    empty = chosen.build(_exposure(_log(1, rare=0)))
     assert empty.log.n_events == 0
     assert empty.memory is None
     assert set(chosen.build(replace(_exposure(_log()), number=2), empty.memory).log.activity.values) == {"a", "b", "c"}
@@ -151,8 +153,8 @@ def test_a_release_without_labels_decides_nothing() -> None:
 
 def test_declared_labels_come_before_selected_ones() -> None:
     """An operator who declares activities later is not bound by what was selected; nothing is kept."""
-    selected = mechanism({**TERMS, "epsilon": 20}).build(_exposure(_log())).memory
-    declared = mechanism({**TERMS, "epsilon": 20, "activities": ["a", "y"]})
+    selected = mechanism(CLEAR).build(_exposure(_log())).memory
+    declared = mechanism({**CLEAR, "activities": ["a", "y"]})
     build = declared.build(_exposure(_log(rare=400)), selected)
     assert set(build.log.activity.values) == {"a", "y"}
     assert "labels_selected" not in build.public
@@ -165,7 +167,7 @@ def test_declared_labels_come_before_selected_ones() -> None:
 def test_labels_that_may_not_leave_become_the_declared_other(declared: dict[str, Any]) -> None:
     """Their events stay where they were, under its name."""
     many = [("abc", None)] * 300 + [(("a", f"x{n}", f"y{n}"), None) for n in range(60)]
-    build = mechanism({**TERMS, "epsilon": 40, "other": "else", **declared}).build(
+    build = mechanism({**CLEAR, "epsilon": 40, "other": "else", **declared}).build(
         _exposure(EventLog.from_traces(many))
     )
     counts = Counter(build.log.traces())

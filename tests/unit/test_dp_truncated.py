@@ -18,7 +18,7 @@ from models.errors import InputError
 from models.eventlog import EventLog
 from tests.conftest import examples
 
-FALSE_ALARM = 1e-6
+FALSE_ALARM = 1e-9
 
 
 def outcomes(a: Fraction, k: int, count: int) -> dict[int, Fraction]:
@@ -152,7 +152,7 @@ def test_draws_follow_the_definition_and_no_other() -> None:
     """Chi-square against the truncated distribution; against that of a scale a tenth off it fails. None is beyond."""
     from scipy.stats import chisquare
 
-    drawn = truncated.draw(noise.secure(), 3.0, 5, 60_000)
+    drawn = truncated.draw(noise.secure(), 3.0, 5, 120_000)
     assert np.abs(drawn).max() == 5
     for scale, fits in ((3.0, True), (3.3, False), (2.7, False)):
         mass = np.exp(-np.abs(np.arange(-5, 6)) / scale)

@@ -17,7 +17,7 @@ from models.errors import BoundError, InputError
 from models.eventlog import EventLog
 from tests.unit.test_zcdp import TINY, probabilities
 
-FALSE_ALARM = 1e-6
+FALSE_ALARM = 1e-9
 
 
 def chi_square(draws: np.ndarray, scale: float) -> float:

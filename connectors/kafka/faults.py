@@ -6,11 +6,14 @@ The classes are imported when something failed: a process that never meets a bro
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from connectors.kafka.source import Source
 from models.errors import InputError, UnavailableError, VeilstreamError
+
+NOT_ALLOWED = "the broker does not allow it; `veilstream topics acls` prints the permissions that are needed"
 
 
 @contextmanager
@@ -48,8 +51,16 @@ class _FailedConnections(logging.Handler):
         for argument in arguments:
             # Only of connections: other errors may name topics, or follow from the timeout that is raised
             # anyway.
-            if isinstance(argument, errors.KafkaConnectionError):
-                self.last = argument
+            if isinstance(argument, errors.KafkaConnectionError | errors.SaslAuthenticationFailedError):
+                # A connection that is lost after refused credentials does not hide them.
+                self.last = self.last if refused_credentials(self.last) else argument
+
+
+def refused_credentials(error: Exception | None) -> bool:
+    """Return whether the broker does not accept user and password, or the way in which they are given."""
+    from kafka import errors
+
+    return isinstance(error, errors.SaslAuthenticationFailedError | errors.UnsupportedSaslMechanismError)
 
 
 def of_the_client(error: Exception) -> bool:
@@ -104,22 +115,43 @@ def fault(error: Exception, source: Source, connection: Exception | None = None)
     """
     from kafka import errors
 
-    if _forbidden(error):
+    if forbidden(error):
         return VeilstreamError(_explain(error, source, connection))
     away = isinstance(error, errors.KafkaConnectionError | errors.KafkaTimeoutError) or _passes(error)
     return (UnavailableError if away else InputError)(_explain(error, source, connection))
 
 
-def _forbidden(error: Exception) -> bool:
-    from kafka import errors
+FORBIDDEN = {
+    "TopicAuthorizationFailedError": "topic",
+    "GroupAuthorizationFailedError": "group",
+    "TransactionalIdAuthorizationFailedError": "transactional id",
+    "TransactionalIdAuthorizationFailed": "transactional id",  # its name in aiokafka
+    "ClusterAuthorizationFailedError": "cluster",
+}
+"""Errors of a missing permission, by the names of their classes, and the kind of resource that each is about.
 
-    return isinstance(
-        error,
-        errors.TopicAuthorizationFailedError
-        | errors.GroupAuthorizationFailedError
-        | errors.TransactionalIdAuthorizationFailedError
-        | errors.ClusterAuthorizationFailedError,
-    )
+kafka-python and aiokafka have a class of their own for each.
+"""
+
+NAME_OF_A_TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
+"""Names that Kafka allows. Anything else in an error is not shown."""
+
+
+def not_allowed(error: BaseException) -> VeilstreamError | None:
+    """Return one line about a permission that the broker does not give us; None for all other errors."""
+    kind = FORBIDDEN.get(type(error).__name__)
+    if kind is None:
+        return None
+    argument = error.args[0] if error.args else ()
+    candidates = argument if isinstance(argument, set | frozenset | list | tuple) else [argument]
+    names = sorted(name for name in candidates if isinstance(name, str) and NAME_OF_A_TOPIC.fullmatch(name))
+    place = " ".join([kind, ", ".join(names)]).strip()
+    return VeilstreamError(f"{place}: {NOT_ALLOWED}")
+
+
+def forbidden(error: BaseException) -> bool:
+    """Return whether the broker does not give us a permission."""
+    return type(error).__name__ in FORBIDDEN
 
 
 def _passes(error: Exception) -> bool:
@@ -138,14 +170,14 @@ def _explain(error: Exception, source: Source, connection: Exception | None) -> 
     from kafka import errors
 
     broker = f"broker {source.bootstrap}"
-    if isinstance(error, (errors.SaslAuthenticationFailedError, errors.UnsupportedSaslMechanismError)):
+    if refused_credentials(error) or refused_credentials(connection):
         return f"{broker}: refuses the credentials of source.security"
     if isinstance(error, (errors.KafkaConnectionError, errors.KafkaTimeoutError)):
         reason = f"no broker answers us ({type(error).__name__})"
         if connection is not None:
             reason += f", the last connection failed: {_without_type(connection)}"
         return f"{broker}: {reason}; check source.bootstrap and source.security"
-    if _forbidden(error):
+    if forbidden(error):
         error_name = type(error).__name__
         return (
             f"{broker}: does not allow this ({error_name}); "

@@ -6,20 +6,20 @@ An administrator creates the topics, never the broker on demand, and each start 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib.util import find_spec
+from itertools import product
 from typing import Any, Literal, NamedTuple, get_args
 
-from connectors.kafka.faults import explained
+from connectors.kafka.faults import NOT_ALLOWED, explained
 from connectors.kafka.source import Source
 from models.errors import InputError, VeilstreamError
 
 KINDS = ("delta", "ledger", "releases", "released-events", "dlq", "status")
 FOR_EVER = -1
 KEEPING = ("cleanup.policy", "retention.ms", "retention.bytes")
-NOT_ALLOWED = "the broker does not allow it; `veilstream topics acls` prints the permissions that are needed"
 COMPRESSION = "compression.type"
 CODECS = {
     "gzip": (),
@@ -380,6 +380,68 @@ def _operator(process: str, source: Source) -> Iterator[Permission]:
 def _names(process: str, *kinds: str) -> tuple[str, ...]:
     """Return the names of some topics of the process, in the order of `KINDS`."""
     return tuple(topic(process, kind) for kind in KINDS if kind in kinds)
+
+
+def check_permissions(client: Any, process: str, source: Source, role: Role) -> list[TopicProblem]:
+    """Return the permissions to read, write and join that a role needs and does not have.
+
+    Each costs nothing to ask for and much to miss: a client waits without a word for a group that it may not join, and
+    a topic that it may not write ends the process at the first record, which can be weeks after the start. `check` asks
+    for the other permissions.
+
+    Returns
+    -------
+    list of TopicProblem
+        Fatal ones are needed from the first minute. Empty on a broker that does not report what it allows.
+    """
+    problems: list[TopicProblem] = []
+    for permission in permissions(process, source, role):
+        operations = [operation for operation in permission.operations if operation in ("Read", "Write")]
+        if permission.kind == "topic" and operations:
+            allowed = _allowed_on_topics(client, permission.names)
+        elif permission.kind == "group":
+            allowed = {name: _allowed_on_group(client, name) for name in permission.names}
+        else:  # Brokers do not report what they allow on a transactional id.
+            continue
+        for name, operation in product(permission.names, operations):
+            allowed_operations = allowed.get(name)
+            if allowed_operations is None or operation.upper() in allowed_operations:
+                continue
+            always = operation == "Read" or name in _always_written(process, role)
+            verb = "joined" if permission.kind == "group" else {"Read": "read", "Write": "written"}[operation]
+            text = f"{permission.kind} {name}: cannot be {verb}: {NOT_ALLOWED}"
+            problems.append(TopicProblem(text, fatal=always, forbidden=always))
+    return problems
+
+
+def _always_written(process: str, role: Role) -> tuple[str, ...]:
+    """Return the topics that a role cannot do without; it writes to the others only in some situations."""
+    kinds = {"ingest": ("delta",), "coordinator": ("ledger", "releases"), "operator": ()}[role]
+    return _names(process, *kinds)
+
+
+def _allowed_on_topics(client: Any, names: Sequence[str]) -> dict[str, Collection[str] | None]:
+    """Return the operations (such as "READ") that the broker allows on each topic; None if it does not say so."""
+    return {entry["name"]: entry.get("authorized_operations") for entry in client.describe_topics(list(names))}
+
+
+def _allowed_on_group(client: Any, name: str) -> Collection[str] | None:
+    """Return the operations that the broker allows on a group; None if it does not say so.
+
+    A group that does not exist yet has none, unless the broker does not even let us ask.
+    """
+    from kafka import errors
+
+    try:
+        described = client.describe_groups([name])[name]
+    except errors.GroupAuthorizationFailedError:
+        return ()
+    except errors.KafkaError:
+        return None  # Brokers that have just started do not know the group's coordinator yet; the client waits for it.
+    if "GroupAuthorizationFailedError" in (described["error"] or ""):
+        return ()
+    allowed: Collection[str] | None = described.get("authorized_operations")
+    return allowed
 
 
 def acl_commands(needed_permissions: Sequence[Permission], source: Source, principal: str) -> list[str]:

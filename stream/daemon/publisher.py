@@ -18,7 +18,7 @@ from typing import Any
 
 import msgspec
 
-from connectors.kafka.faults import may_pass, of_the_client, too_large
+from connectors.kafka.faults import forbidden, may_pass, of_the_client, too_large
 from connectors.kafka.source import Source
 from connectors.kafka.topics import topic
 from models.errors import NoEventsError
@@ -69,8 +69,8 @@ class Announcer:
     def _send_announcement(self, publication: str, sequence: int, head: Mapping[str, Any]) -> str:
         """Send the announcement, without its events if they cannot be sent.
 
-        Returns the reason for leaving them out, or "". If the broker is away, the error ends the process, and the next
-        start announces the release again.
+        Returns the reason for leaving them out, or "". If the broker is away or does not allow it, the error ends the
+        process, and the next start announces the release again.
         """
         key = f"{publication}/{sequence}".encode()
         reason = ""
@@ -93,7 +93,9 @@ class Announcer:
         try:
             self._send([(self._releases, key, msgspec.json.encode({**head, "events": NOT_STREAMED}))])
         except Exception as error:
-            if not of_the_client(error) or may_pass(error):
+            # A permission that is missing is given by a person. Until then the release is not announced, so the process
+            # must not pass it.
+            if not of_the_client(error) or may_pass(error) or forbidden(error):
                 raise
             reason = type(error).__name__
         return reason

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from connectors.kafka.faults import not_allowed
 from models.errors import InputError, VeilstreamError, shortage
 from stream.ledger.layout import OperatorLayout
 from stream.release.failpoints import Hook, nothing
@@ -34,7 +35,7 @@ def run_ingest(config: Path, output: Path) -> int:
     settings, source = start.daemon_settings(config)
     logs.configure(settings.log.level, settings.log.format)
     metrics = serve(settings)  # before anything can fail: else a restart loop would look like a process that is down
-    start.check_topics(settings, source)
+    start.check_topics(settings, source, "ingest")
     key = start.pseudonym_key(settings, output)
     if metrics is not None:
         metrics.rebalanced(0)
@@ -74,7 +75,7 @@ def run_coordinator(config: Path, output: Path, at: Hook = nothing) -> int:
         metrics.active(False)
         metrics.rebalanced(0)
         watch_space(metrics, settings, output)
-    start.check_topics(settings, source)
+    start.check_topics(settings, source, "coordinator")
     start.pseudonym_key(settings, output)
     watch = None if metrics is None else MetricsObserver(settings, metrics)
     tracing = spans = None
@@ -117,7 +118,11 @@ def ending(work: Any) -> int:
             log.error("stops: %s", short)  # no stack: nothing is wrong with the program
         return 1
     except Exception as error:  # the last place: the process ends, and the service manager restarts it
-        log.error("crashed: %s", type(error).__name__, exc_info=error)
+        refusal = not_allowed(error)
+        if refusal is None:
+            log.error("crashed: %s", type(error).__name__, exc_info=error)
+        else:
+            log.error("stops: %s", refusal)
         return 1
     log.info("stopped")
     return 0

@@ -35,19 +35,22 @@ def daemon_settings(config: Path) -> tuple[Settings, Source]:
     return settings, settings.source
 
 
-def check_topics(settings: Settings, source: Source) -> None:
-    """Check the topics before the start.
+def check_topics(settings: Settings, source: Source, role: topics.Role) -> None:
+    """Check the topics before the start, and that a role may use them.
 
     Raises
     ------
     InputError
         If one is missing, has no total order, or may lose records that must be kept.
     VeilstreamError
-        If the broker does not let us look: a check that cannot be made has not passed.
+        If the broker does not let us look: a check that cannot be made has not passed. Or if it does not let the role
+        do what it always does.
     """
     with topics.admin(source) as client:
         topics.partitions(client, source.topics)
-        for problem in topics.check(client, topics.plans(settings.process.name, source)):
+        problems = topics.check(client, topics.plans(settings.process.name, source))
+        problems += topics.check_permissions(client, settings.process.name, source, role)
+        for problem in problems:
             if problem.forbidden:
                 raise VeilstreamError(problem.text)
             if problem.fatal:

@@ -19,6 +19,7 @@ from typing import TypedDict
 
 import msgspec
 
+from connectors.kafka.faults import not_allowed
 from models.errors import VeilstreamError, shortage
 from stream.daemon.broker_contact import SILENT_SECONDS, BrokerContact
 from stream.daemon.delta_topic import Anchor, LostDeltasError
@@ -347,7 +348,7 @@ def end_text(error: BaseException) -> str:
     """Return why a process ends, as its log says it: of an unexpected error only the type, which is no content."""
     if isinstance(error, VeilstreamError):
         return str(error)
-    short = shortage(error) if isinstance(error, OSError) else None
+    short = shortage(error) if isinstance(error, OSError) else not_allowed(error)
     return f"{type(error).__name__}; the log has its stack" if short is None else str(short)
 
 

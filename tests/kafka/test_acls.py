@@ -134,3 +134,29 @@ def test_a_topic_that_we_may_not_see_is_not_called_missing(guarded: GuardedBroke
     error = _refused(one, "ingest", 1)
     assert f"topic {one.topic}: cannot be described: the broker does not allow it" in error
     assert "missing" not in error
+
+
+@pytest.mark.parametrize(
+    ("role", "operations", "resource", "line"),
+    [
+        (
+            "ingest",
+            "Read Describe",
+            "--group veilstream.{name}.ingest",
+            "group veilstream.{name}.ingest: cannot be joined: ",
+        ),
+        ("ingest", "Read", "--topic {name}.events", "topic {name}.events: cannot be read: "),
+        ("coordinator", "Write", "--topic veilstream.{name}.releases", "topic veilstream.{name}.releases: cannot be "),
+        ("coordinator", "Write", "--transactional-id veilstream.{name}.ledger", "stops: transactional id: the broker "),
+    ],
+)
+def test_a_start_without_a_permission_says_which(
+    guarded: GuardedBroker, one: Site, role: str, operations: str, resource: str, line: str
+) -> None:
+    """A client waits without a word for a group that it may not join, and was ended after a minute for no progress."""
+    _allow(guarded, one, *ROLES)
+    one.command("topics", "create", "-c", str(one.config), "--source-partitions", "1")
+    for operation in operations.split():
+        words = f"--remove --allow-principal User:{role} --operation {operation} {resource.format(name=one.name)}"
+        guarded.kafka_acls(f"kafka-acls.sh --bootstrap-server {guarded.bootstrap} {words}")
+    assert line.format(name=one.name) in _refused(one, role, 1)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import logging
-from typing import Any
+from typing import Any, Literal
 
 import pytest
+from aiokafka import errors as aiokafka_errors
 from kafka import errors
 
-from connectors.kafka.faults import explained, fault, may_pass, of_the_client, too_large
+from connectors.kafka.faults import explained, fault, may_pass, not_allowed, of_the_client, too_large
 from connectors.kafka.source import Source
-from connectors.kafka.topics import set_group_back
+from connectors.kafka.topics import check_permissions, set_group_back
 from models.errors import InputError, UnavailableError
 from stream.daemon import faust_consumer
 
@@ -45,6 +46,101 @@ def test_a_missing_permission_is_neither_a_missing_topic_nor_a_fault_of_the_conf
     refused = fault(errors.TopicAuthorizationFailedError(), SOURCE)
     assert refused.exit_code == 1
     assert "does not allow this" in str(refused)
+
+
+@pytest.mark.parametrize(
+    ("error", "place"),
+    [
+        (aiokafka_errors.TopicAuthorizationFailedError("p.events"), "topic p.events: "),
+        (errors.TopicAuthorizationFailedError({"p.ledger", "p.delta"}), "topic p.delta, p.ledger: "),
+        (aiokafka_errors.GroupAuthorizationFailedError("p.ingest"), "group p.ingest: "),
+        (errors.TransactionalIdAuthorizationFailedError(), "transactional id: "),
+        (aiokafka_errors.TransactionalIdAuthorizationFailed(), "transactional id: "),
+        (errors.TopicAuthorizationFailedError("Vera has a cold"), "topic: "),
+        (errors.TopicAuthorizationFailedError(7), "topic: "),
+    ],
+)
+def test_a_missing_permission_names_its_resource_and_the_way_out(error: Exception, place: str) -> None:
+    """The clients name topics and groups in their errors; other texts of an error are not shown."""
+    line = "the broker does not allow it; `veilstream topics acls` prints the permissions that are needed"
+    assert str(not_allowed(error)) == place + line
+
+
+def test_only_a_missing_permission_is_one() -> None:
+    assert not_allowed(errors.KafkaTimeoutError("p.events")) is None
+
+
+class _Guarded:
+    """An admin client of a broker that allows some operations on each topic and group."""
+
+    def __init__(self, topics: dict[str, Any], group: object) -> None:
+        self.topics, self.group = topics, group
+
+    def describe_topics(self, names: list[str]) -> list[dict[str, Any]]:
+        everything = ["READ", "WRITE"]
+        return [{"name": name, "authorized_operations": self.topics.get(name, everything)} for name in names]
+
+    def describe_groups(self, names: list[str]) -> dict[str, Any]:
+        if isinstance(self.group, Exception):
+            raise self.group
+        return dict.fromkeys(names, self.group)
+
+
+JOINED = {"authorized_operations": ["READ", "DESCRIBE"], "error": None}
+
+
+@pytest.mark.parametrize(
+    ("role", "topics", "group", "problems"),
+    [
+        ("ingest", {}, JOINED, []),
+        ("ingest", {"events": None}, {"authorized_operations": None, "error": "[Error 69] not found"}, []),
+        ("ingest", {}, errors.CoordinatorNotAvailableError(), []),
+        ("ingest", {"events": ["DESCRIBE"]}, JOINED, [("topic events: cannot be read", True)]),
+        ("ingest", {"veilstream.p.dlq": []}, JOINED, [("topic veilstream.p.dlq: cannot be written", False)]),
+        ("ingest", {"veilstream.p.delta": ["READ"]}, JOINED, [("topic veilstream.p.delta: cannot be written", True)]),
+        (
+            "ingest",
+            {},
+            JOINED | {"authorized_operations": ["DESCRIBE"]},
+            [("group veilstream.p.ingest: cannot be joined", True)],
+        ),
+        ("ingest", {}, errors.GroupAuthorizationFailedError(), [("group veilstream.p.ingest: cannot be joined", True)]),
+        (
+            "ingest",
+            {},
+            {"authorized_operations": None, "error": str(errors.GroupAuthorizationFailedError())},
+            [("group veilstream.p.ingest: cannot be joined", True)],
+        ),
+        (
+            "coordinator",
+            {"veilstream.p.releases": [], "veilstream.p.released-events": [], "events": []},
+            JOINED,
+            [
+                ("topic veilstream.p.releases: cannot be written", True),
+                ("topic veilstream.p.released-events: cannot be written", False),
+            ],
+        ),
+    ],
+    ids=[
+        "all",
+        "nothing-reported",
+        "young-broker",
+        "source",
+        "dlq",
+        "delta",
+        "group",
+        "no-group",
+        "no-look",
+        "releases",
+    ],
+)
+def test_a_start_names_what_the_broker_does_not_let_a_role_do(
+    role: Literal["ingest", "coordinator"], topics: dict[str, Any], group: object, problems: list[tuple[str, bool]]
+) -> None:
+    """What is needed from the first minute is fatal; a letter or a stream of events may never be written."""
+    found = check_permissions(_Guarded(topics, group), "p", SOURCE, role)
+    assert [(problem.text.split(": the broker does not allow it; ")[0], problem.fatal) for problem in found] == problems
+    assert all(problem.forbidden == problem.fatal for problem in found)
 
 
 def test_a_client_s_error_is_raised_as_ours_and_others_pass() -> None:
@@ -112,8 +208,12 @@ def test_a_broker_that_fails_while_it_is_asked_for_a_record_gives_no_answer(monk
         ),
         ([errors.KafkaTimeoutError("Vera's topic")], "no broker answers us (KafkaTimeoutError); check "),
         ([], "no broker answers us (KafkaTimeoutError); check "),
+        (
+            [errors.SaslAuthenticationFailedError("Vera"), errors.KafkaConnectionError("socket disconnected")],
+            "broker 127.0.0.1:9092: refuses the credentials of source.security",
+        ),
     ],
-    ids=["last-connection", "no-connection", "nothing-logged"],
+    ids=["last-connection", "no-connection", "nothing-logged", "wrong-password"],
 )
 def test_the_line_of_a_silent_broker_says_why_connections_failed(failed: list[errors.KafkaError], line: str) -> None:
     """The client raises a timeout, and only its log has the cause, earlier and among other lines."""

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from kafka.errors import KafkaTimeoutError, MessageSizeTooLargeError
+from kafka.errors import KafkaTimeoutError, MessageSizeTooLargeError, TopicAuthorizationFailedError
 
 from connectors.kafka.source import Source
 from models.eventlog import Column, EventLog
@@ -99,6 +99,19 @@ def test_a_failed_announcement_is_logged_and_stops_nothing(
     heads = [json.loads(value) for to, _, value in sent if to == "veilstream.p.releases"]
     assert [head.get("events") for head in heads] == announced
     assert ("could not be streamed" in caplog.text) == (announced != [None] and not raised)
+
+
+@pytest.mark.parametrize("refusals", [1, 2, 3])
+def test_a_release_that_the_broker_does_not_let_us_announce_is_not_passed(tmp_path: Path, refusals: int) -> None:
+    """Consumers would never learn of it. The process ends, and announces it again when the permission is given."""
+    announce, sent = _announcer(tmp_path, [TopicAuthorizationFailedError("veilstream.p.releases")] * refusals)
+    manifest = {"files": [{"path": "log.csv.gz"}]}
+    if refusals == 3:
+        with pytest.raises(TopicAuthorizationFailedError):
+            announce("statistics", 3, manifest, str(tmp_path))
+    else:  # given meanwhile, or only the events may not be written
+        announce("statistics", 3, manifest, str(tmp_path))
+    assert [to for to, _, _ in sent] == [] if refusals == 3 else ["veilstream.p.releases"]
 
 
 def test_a_release_that_cannot_be_read_back_is_announced_without_its_events(

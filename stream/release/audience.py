@@ -15,6 +15,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, overload
 
+from connectors.files import bytes_writer
 from models.errors import RefusedError, UnreadableError
 from stream.ledger import release_record
 from stream.ledger.entries import SealEntry
@@ -31,6 +32,13 @@ from stream.release.mechanisms import kinds
 from stream.release.stages import MechanismMemory, ReleaseInputs
 
 log = logging.getLogger("veilstream")
+
+KEPT_MEMORIES = 10
+"""So many of the last published releases of a publication keep the state that its mechanism left. The next build reads
+the last one alone, and each holds every case released before it: without a limit they grow with the square of the
+releases. The others are for a person who has to look at what happened."""
+
+NO_MEMORY = b"null"
 
 # The published and sealed releases of an audience, as audits look back at them.
 
@@ -152,7 +160,7 @@ class Audience:
     def append(
         self, record: ReleaseRecord, audit: Mapping[str, Any], seal: SealEntry, build: Build | None = None
     ) -> None:
-        """Add the release that was sealed last, and shorten the audit of an old one.
+        """Add the release that was sealed last, shorten the audit of an old one, and drop old states of the mechanism.
 
         Parameters
         ----------
@@ -166,6 +174,7 @@ class Audience:
             self._memory = record.key, build.memory
         self.earlier.append(record.released(audit, release_record.VariantsFile(self._file(record.key))))
         self.thin(record.publication, record.sequence - documents.KEPT_WHOLE)
+        self.drop_old_memories(record.publication)
 
     def inputs(self, publication: str, mechanism: Mechanism) -> ReleaseInputs:
         """Return what an attempt of a publication reads of earlier releases and of the other publications.
@@ -235,6 +244,14 @@ class Audience:
             return
         if shorter is not None:
             rewrite(self.folder.ops, path, write_json(shorter))
+
+    def drop_old_memories(self, publication: str) -> None:
+        """Empty the memory of the mechanism in the folders of old releases. A crash here leaves it as it was."""
+        published = sorted(self._ledger.view.account(publication).published)
+        for number in published[:-KEPT_MEMORIES]:
+            path = self.folder.release(publication, number) / MEMORY
+            if path.is_file() and path.stat().st_size > len(NO_MEMORY):
+                rewrite(self.folder.ops, path, bytes_writer(NO_MEMORY))
 
     def forget(self, key: ReleaseKey, cases: Collection[str]) -> None:
         """Remove erased cases from the memory of the mechanism that a release left."""

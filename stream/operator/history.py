@@ -20,7 +20,7 @@ from stream.ledger.view import LedgerView, ReleaseKey, ReleaseState
 from stream.release.audit_document import AuditPart
 from stream.release.contract import WAITS
 from stream.release.documents import AuditDocument
-from stream.release.looser import last_seal, looser_terms
+from stream.release.looser import discontinued, last_seal, looser_terms
 from stream.release.reason import only_waits, ruled
 from stream.release.verdict import LOG_END, Verdict, verdicts
 
@@ -61,7 +61,7 @@ def refuse_other_process(settings: Settings, folder: Path) -> None:
 
 
 def looser_than_released(settings: Settings, output: Path) -> list[str]:
-    """Return what a configuration allows and the last releases of a folder did not, a warning for each publication.
+    """Return what a configuration allows and the last releases of a folder did not, and terms that no series changes.
 
     Raises
     ------
@@ -76,7 +76,11 @@ def looser_than_released(settings: Settings, output: Path) -> list[str]:
         if seal is None:
             continue
         earlier = _read_audit(output, publication.name, seal.sequence, AuditPart)
-        terms = looser_terms(settings.spec(publication), seal, earlier)
+        spec = settings.spec(publication)
+        reason = discontinued(spec, earlier)
+        if reason is not None:
+            warnings.append(f"{publication.name}: {reason}")
+        terms = looser_terms(spec, seal, earlier)
         if terms:
             warnings.append(f"{publication.name}: looser than its last release: {'; '.join(terms)}")
     return warnings

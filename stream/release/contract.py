@@ -299,6 +299,21 @@ class Mechanism(BaseModel, ABC):
         """`promise` of a series in which each case counts once. A kind that `counts_cases` overrides it."""
         raise InputError(f"{self.kind} does not count cases")
 
+    def changed_terms(self, earlier: Mapping[str, Any]) -> str:
+        """Return the terms that a series cannot change and that this configuration changes, as they were.
+
+        Parameters
+        ----------
+        earlier
+            Parameters of the last release, of the same kind.
+
+        Returns
+        -------
+        str
+            For example "K = 20". Empty if the next release can continue the series.
+        """
+        return ""
+
     @abstractmethod
     def build(self, exposure: Exposure, memory: Any = None) -> Build:
         """Anonymize. Reads nothing but its arguments; noise comes from models.dp.noise only.

@@ -76,6 +76,23 @@ def looser_terms(spec: PublicationSpec, seal: SealEntry, earlier: AuditDocument)
     return sentences
 
 
+def discontinued(spec: PublicationSpec, earlier: AuditDocument) -> str | None:
+    """Return why no release can follow the last one under this configuration; None if one can.
+
+    Such a publication is withheld at each cut, which may come days after the start.
+    """
+    former = earlier.get("mechanism") or {}
+    if earlier.get("config_digest") == spec.config_digest or former.get("kind") != spec.mechanism.kind:
+        return None
+    changed = spec.mechanism.changed_terms(former.get("parameters") or {})
+    if not changed:
+        return None
+    return (
+        f"its releases promise {changed}, and a series keeps these terms: with others each release is withheld; give "
+        "them again, or configure another publication for the new ones"
+    )
+
+
 def looser_mechanism(mechanism: Mapping[str, Any], earlier: Mapping[str, Any], place: str) -> list[str]:
     """Return the parameters that protect less than earlier ones; the kind alone, if that has changed.
 

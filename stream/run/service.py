@@ -50,7 +50,7 @@ from stream.release.contract import Attempt, Decision, DecisionOutcome, Exposure
 from stream.release.documents import AuditDocument
 from stream.release.erasure import ErasureReport, erase, finish
 from stream.release.failpoints import Failpoint, Hook, nothing
-from stream.release.looser import keeps_approval, last_seal, looser_terms
+from stream.release.looser import discontinued, keeps_approval, last_seal, looser_terms
 from stream.release.pipeline import Pipeline, Publisher
 from stream.release.planned import BuiltBy
 from stream.release.public_view import GROUP, with_roles
@@ -201,7 +201,9 @@ class ReleaseService:
         """Log the terms that protect less than those of the last release, and an approval that was dropped."""
         for publication in self.settings.publication:
             pipeline = self.pipelines[publication.name]
-            self._compare_terms(publication)
+            discontinued = self._compare_terms(publication)
+            if discontinued is not None:
+                log.warning("%s: %s", publication.name, discontinued)
             if pipeline.looser:
                 log.warning("%s: looser than its last release: %s", publication.name, "; ".join(pipeline.looser))
             if pipeline.spec.approval and publication.approval == "none":
@@ -211,19 +213,25 @@ class ReleaseService:
                     publication.name,
                 )
 
-    def _compare_terms(self, publication: Publication) -> None:
+    def _compare_terms(self, publication: Publication) -> str | None:
         """Compare the terms of a publication with those of its last release, and require a dropped approval once more.
 
         Nothing is compared if this host does not have the audit of the last release.
+
+        Returns
+        -------
+        str or None
+            Why no release can follow the last one; None if one can.
         """
         pipeline = self.pipelines[publication.name]
         spec = replace(pipeline.spec, approval=publication.approval == "required")
         seal = last_seal(pipeline.account)
         if seal is None:
-            return
+            return None
         earlier = self._audit_of(publication.name, seal.sequence, AuditPart) or AuditDocument()
         pipeline.looser = looser_terms(spec, seal, earlier)
         pipeline.spec = replace(spec, approval=spec.approval or keeps_approval(spec, seal, earlier))
+        return discontinued(spec, earlier)
 
     def _warn_of_kept_archive(self) -> None:
         """Warn of an archive that a former configuration left: nothing removes its events any more."""

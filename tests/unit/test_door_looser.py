@@ -12,6 +12,7 @@ import tomli_w
 
 from stream.commands import execute
 from stream.config.settings import Settings
+from stream.operator.console.releases import queue
 from stream.operator.history import LOOSER, read
 from stream.operator.report.data import collect
 from stream.release.approval import PersonDecision
@@ -89,6 +90,9 @@ def test_a_held_release_shows_its_looser_terms(tmp_path: Path) -> None:
             f"{LOOSER} K is 5 (20 at release 1)",
             f"{LOOSER} gate.min_ka is not set (20 at release 1)",
         ]
+    (shown,) = queue(tmp_path / "out")
+    line = "K is 5 (20 at release 1); gate.min_ka is not set (20 at release 1)"
+    assert ("Looser than the release before", line) in shown.facts
     with _service(tmp_path, _publication(5, None, "required")) as service:
         service.rule(PersonDecision("p", 3, "approve", "Ann", "agreed"))
         assert "looser" not in service.decide_attempt("p", _attempt("p@4.0.0")).audit
@@ -159,3 +163,39 @@ def test_a_gate_that_only_warns_from_now_on_is_named(tmp_path: Path, caplog: pyt
             "p: looser than its last release: a broken bound only warns, gate.on_violation is warn "
             "(withhold at release 2)"
         ]
+
+
+def _cohorts(**terms: Any) -> Settings:
+    # Without a bound of the gate: what follows is about the terms of the mechanism alone.
+    return _settings({"mechanism": {"kind": "tlkc-cohorts", "L": 2, "K": 20, "suppression": "local", **terms}})
+
+
+@pytest.mark.parametrize("terms", [{"K": 30}, {"L": 3}, {"alphabet": "common"}], ids=lambda terms: next(iter(terms)))
+def test_a_start_says_that_a_series_cannot_continue_under_other_terms(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str], terms: dict[str, Any]
+) -> None:
+    """A stricter K, too: each cut is withheld, the first perhaps a week after the start."""
+    with _service(tmp_path, _cohorts()) as service:
+        assert service.decide_attempt("p", _attempt()).status == "sealed"
+    former = {"K": "K = 20", "L": "L = 2", "alphabet": "alphabet = 'per-cohort'"}[next(iter(terms))]
+    warning = f"p: its releases promise {former}, and a series keeps these terms: with others each release is withheld"
+    other = _cohorts(**terms)
+    file = tmp_path / "other.toml"
+    file.write_text(tomli_w.dumps(other.written()), encoding="utf-8")
+    assert execute(["check-config", str(file), "-o", str(tmp_path / "out"), "--json"]) == 0
+    assert any(line.startswith(warning) for line in json.loads(capsys.readouterr().out)["warnings"])
+    with _service(tmp_path, other) as service:
+        assert [line.startswith(warning) for line in _warnings(caplog)] == [True]
+        decision = service.decide_attempt("p", _attempt("p@2.0.0", ("abc",) * 400))
+        assert decision.status == "withheld"
+        assert former in decision.reasons[0]
+
+
+def test_a_start_is_silent_about_terms_that_a_series_may_change(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """How long cases wait is no promise; and other kinds of mechanisms continue under other terms."""
+    with _service(tmp_path, _cohorts()) as service:
+        service.decide_attempt("p", _attempt())
+    with _service(tmp_path, _cohorts(patience=9)):
+        assert _warnings(caplog) == []

@@ -30,7 +30,7 @@ from typing import Any, ClassVar, Literal, get_args
 import msgspec
 import numpy as np
 import numpy.typing as npt
-from pydantic import Field
+from pydantic import Field, ValidationError
 
 from models.anonymize.cohort_division import (
     ItemPriorities,
@@ -633,6 +633,14 @@ class TlkcCohorts(TlkcMechanism):
         elif self.times != "ordinal":
             names |= {"T", "times"}
         return self.model_dump(mode="json", include=names)
+
+    def changed_terms(self, earlier: Mapping[str, Any]) -> str:
+        """Return the terms of the published cohorts that this configuration changes; see `Mechanism.changed_terms`."""
+        try:
+            former = TlkcCohorts.model_validate(earlier)
+        except ValidationError:
+            return ""  # parameters of another version of the program: the build compares the registry itself
+        return _changed(former.claim(), self.claim())
 
     def _claim(self, exposure: Exposure) -> Claim:
         """Return the claim of a cohort of these cases: parameters, and attributes that are sensitive or public."""

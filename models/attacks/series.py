@@ -76,7 +76,9 @@ def pair_cracks(valuer: CandidateValuer, bk: Sequence[Any]) -> PairCracks:
     """Return the cracks by sensitive value of one candidate, given by its symbols."""
     codes = encode(valuer.pair, bk)
     f, c, b = cracks_by_value(valuer, codes).T
-    return _by_value(valuer.pair, *_sizes(valuer.pair, *matching_rows(valuer, codes)), f=f, c=c, b=b)
+    inside1, inside2 = matching_rows(valuer, codes)
+    size1, size2 = _sizes(valuer.pair, inside1, inside2)
+    return _by_value(valuer.pair, size1, size2, f=f, c=c, b=b)
 
 
 def _sizes(pair: ReleasePair, inside1: Flags, inside2: Flags) -> tuple[Ints, Ints]:
@@ -87,7 +89,11 @@ def _sizes(pair: ReleasePair, inside1: Flags, inside2: Flags) -> tuple[Ints, Int
 
 def _by_value(pair: ReleasePair, size1: Ints, size2: Ints, *, f: Ints, c: Ints, b: Ints) -> PairCracks:
     """Return the records of both matching sets, and the cracked ones, by sensitive value."""
-    return PairCracks(*(dict(zip(pair.values, numbers.tolist(), strict=True)) for numbers in (size1, size2, f, c, b)))
+
+    def counts(numbers: Ints) -> Groups:
+        return dict(zip(pair.values, numbers.tolist(), strict=True))
+
+    return PairCracks(counts(size1), counts(size2), counts(f), counts(c), counts(b))
 
 
 def best_of(cracks_by_release: Iterable[Groups]) -> int:

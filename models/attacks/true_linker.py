@@ -286,7 +286,9 @@ class Minima(NamedTuple):
     def of(cls, releases: int) -> Minima:
         """Make the arrays for some earlier releases, without a value so far."""
         shape = (releases, len(MEASURES))
-        return cls(np.full(shape, NO_VALUE, dtype=np.int64), *(np.zeros(shape, dtype=np.int64) for _ in range(3)))
+        no_values = np.full(shape, NO_VALUE, dtype=np.int64)
+        column, first, second = (np.zeros(shape, dtype=np.int64) for _ in range(3))
+        return cls(no_values, column, first, second)
 
 
 def _result(shared: SharedPairs, n: int, minima: Minima, release: int, starts: Ints) -> AttackResult:

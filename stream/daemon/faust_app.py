@@ -201,7 +201,11 @@ class DaemonWorker(faust.Worker):
         print_stacks(loops)
 
 
-def run(app: App, *services: Any, on_stop: Callable[[BaseException | None], None] = lambda _reason: None) -> None:
+OnStop = Callable[[BaseException | None], None]
+"""Called with the error that ended the work, or None."""
+
+
+def run(app: App, *services: Any, on_stop: OnStop = lambda _reason: None) -> None:
     """Run until SIGTERM or SIGINT (returns) or a crash (raises what crashed it).
 
     `on_stop` gets what crashed it, or None, before that is raised.

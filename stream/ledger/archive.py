@@ -84,9 +84,14 @@ class Archive:
         return sorted((segment for segment in found if segment is not None), key=lambda segment: segment.in_order)
 
     def missing(self) -> list[ArchiveSegment]:
-        """Return the segments that the list names and that do not exist: somebody deleted them, or a disk lost them."""
+        """Return the segments that the list names and that do not exist.
+
+        Somebody deleted them, or a disk lost them.
+        """
         listed = self._listed()
-        return [] if listed is None else sorted(listed.difference(self.segments()), key=lambda lost: lost.in_order)
+        if listed is None:
+            return []
+        return sorted(listed.difference(self.segments()), key=lambda segment: segment.in_order)
 
     def _all_segments(self) -> set[ArchiveSegment]:
         """Return the segments that exist, and those that are missing."""

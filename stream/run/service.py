@@ -205,7 +205,8 @@ class ReleaseService:
             if discontinued is not None:
                 log.warning("%s: %s", publication.name, discontinued)
             if pipeline.looser:
-                log.warning("%s: looser than its last release: %s", publication.name, "; ".join(pipeline.looser))
+                sentences = "; ".join(pipeline.looser)
+                log.warning("%s: looser than its last release: %s", publication.name, sentences)
             if pipeline.spec.approval and publication.approval == "none":
                 log.warning(
                     "%s: its releases needed an approval, and the configuration has dropped it: the next release is "
@@ -214,9 +215,10 @@ class ReleaseService:
                 )
 
     def _compare_terms(self, publication: Publication) -> str | None:
-        """Compare the terms of a publication with those of its last release, and require a dropped approval once more.
+        """Compare the terms of a publication with those of its last release.
 
-        Nothing is compared if this host does not have the audit of the last release.
+        An approval that the configuration has dropped is required once more. Nothing is compared if this host does not
+        have the audit of the last release.
 
         Returns
         -------
@@ -400,7 +402,8 @@ class ReleaseService:
             raise InputError(f"there is no publication {publication!r}; there are {names}")
         outcome = decide(self.pipelines[publication], decision)
         if outcome.status == "approved":
-            self._compare_terms(next(table for table in self.settings.publication if table.name == publication))
+            configured = next(table for table in self.settings.publication if table.name == publication)
+            self._compare_terms(configured)
         if self.watch is not None and not outcome.again:
             audit = self._audit_of(publication, number) if outcome.status == "approved" else None
             self.watch.ruled(outcome, audit)

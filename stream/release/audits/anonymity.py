@@ -125,13 +125,13 @@ class CorrespondenceAudit(Audit):
             body["linker"] = "identity"
             body["cohorts"] = [cohort["n_actual"] for cohort in build.operator.get("cohorts", ())]
         body["ka"] = self._ka(compared)
-        # Counts of the real partners hold for every pair, attacks over linkers only for pairs that fit the
-        # model.
+        # Counts of the real partners hold for every pair, attacks over linkers only for pairs that fit the model.
         if status == "ok" and build.immutable:
-            body["results"] = [
-                _section(record, _actual(context, record), [cast(PairRow, result.json()) for result in each.results])
-                for record, each in zip(earlier_of_publication, real, strict=True)
-            ]
+            sections = []
+            for record, counted in zip(earlier_of_publication, real, strict=True):
+                rows = [cast(PairRow, result.json()) for result in counted.results]
+                sections.append(_section(record, _actual(context, record), rows))
+            body["results"] = sections
         elif status == "ok":
             body["results"] = self._all_exact(context, earlier_of_publication, compared)
         body["true_linker"] = [*map(_true, earlier_of_publication, real), *other_results]
@@ -393,19 +393,19 @@ def _fits(
     """Return `fits` from the differences of a pair."""
     number = earlier.sequence
     if differences.gone:
-        return "cases_dropped", f"{differences.gone} cases of release {number} are not in release {later.sequence}"
+        reason = f"{differences.gone} cases of release {number} are not in release {later.sequence}"
+        return "cases_dropped", reason
     for record in (earlier, later):
         if record.sequence in context.erased_releases:
             return "cases_dropped", f"release {record.sequence} holds a case that was erased since"
     if (earlier.audit.get("counts") or {}).get("suppressed_cases"):
         return "cases_dropped", f"release {number} had dropped cases: a new case may have started before it"
     if differences.inserted and not context.build.immutable:
-        return (
-            "not_incremental",
-            f"{differences.inserted} late events were inserted before events released in or after {number}",
-        )
+        reason = f"{differences.inserted} late events were inserted before events released in or after {number}"
+        return "not_incremental", reason
     if differences.changed:
-        return "not_incremental", f"the sensitive value of {differences.changed} cases changed since release {number}"
+        reason = f"the sensitive value of {differences.changed} cases changed since release {number}"
+        return "not_incremental", reason
     if differences.altered:
         return "not_incremental", f"{differences.altered} cases are not as they were in release {number}"
     return "ok", ""

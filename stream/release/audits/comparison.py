@@ -231,12 +231,21 @@ class Comparison:
             return None
         pair, table = shared
         linkable = self.edges(earlier, pair)
-        return AnyLinkerTables(PairAttack(pair, bk_length, ns, "exact", "realisable", table, linkable=linkable))
+        attack = PairAttack(pair, bk_length, ns, "exact", "realisable", table, linkable=linkable)
+        return AnyLinkerTables(attack)
 
     def identity_tables(
         self, records: Sequence[ReleaseRecord], earlier: ReleaseRecord, partner: Ints, bk_length: int
     ) -> IdentityTables | None:
-        """Return the same for releases whose records never change. `partner`: place of each case in the candidate."""
+        """Return the same tables for releases whose records never change.
+
+        Parameters
+        ----------
+        records, earlier, bk_length
+            As above.
+        partner
+            int64[cases of the earlier release], place of each case in the candidate.
+        """
         shared = self._pair_in_series(records, earlier)
         return None if shared is None else IdentityTables(*shared, partner, bk_length)
 
@@ -250,7 +259,8 @@ class Comparison:
             return None  # the tables are of other releases
         if any(_numbered(self.numbering, record) is None for record in records):
             return None  # it was read back after a restart, and no audit has compared it since
-        return self.against.pair(_numbered_release(earlier), [_numbered_release(record) for record in records])
+        numbered = [_numbered_release(record) for record in records]
+        return self.against.pair(_numbered_release(earlier), numbered)
 
     def edges(self, earlier: ReleaseRecord, pair: ReleasePair) -> Edges | None:
         """Return the linkable pairs if they are shared; None if each audit lists its own."""
@@ -412,7 +422,7 @@ def together(earlier: ReleaseRecord, later: ReleaseRecord) -> tuple[Numbering, N
 
 
 def partners(earlier: ReleaseRecord, later: ReleaseRecord) -> Ints:
-    """Return the place of each earlier case in the later release, int64[cases of earlier]; -1 if it is not in it."""
+    """Return the place of each earlier case in the later release, int64[cases of earlier]; -1 if it is absent."""
     both = together(earlier, later)
     if both is not None:
         numbering, before, after = both
@@ -436,7 +446,8 @@ def changes(earlier: ReleaseRecord, later: ReleaseRecord, partner: Ints) -> int:
     if both is not None:
         _, numbered, other = both
         return _differing(numbered.value[numbered.row_of_case], other.value[other.row_of_case], partner)
-    before, after = earlier.log.sensitive(earlier.sensitive).decode(), later.log.sensitive(later.sensitive).decode()
+    before = earlier.log.sensitive(earlier.sensitive).decode()
+    after = later.log.sensitive(later.sensitive).decode()
     return sum(value != after[place] for value, place in zip(before, partner.tolist(), strict=True))
 
 

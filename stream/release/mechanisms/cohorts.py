@@ -176,7 +176,8 @@ def _array(kind: Any, values: Any) -> Any:
 def _columns_of(cohort: Mapping[str, Any]) -> dict[str, Any]:
     """Return a cohort of versions 1 and 2, which had a row [activity, resource, time, sensitive, exposed] a case."""
     rows = list(cohort["cases"].values())
-    names = dict.fromkeys(name for _, _, _, sensitive, _ in rows for name in sensitive)
+    values_of_case = [sensitive for _, _, _, sensitive, _ in rows]
+    names = dict.fromkeys(name for values in values_of_case for name in values)
     columns = {
         "cases": list(cohort["cases"]),
         "lengths": [len(time) for _, _, time, _, _ in rows],
@@ -184,7 +185,7 @@ def _columns_of(cohort: Mapping[str, Any]) -> dict[str, Any]:
         "activity": _column_document(value for activity, *_ in rows for value in activity),
         "resource": _column_document(value for _, resource, *_ in rows for value in resource),
         "time": [value for _, _, time, _, _ in rows for value in time],
-        "sensitive": {name: _column_document(sensitive.get(name) for _, _, _, sensitive, _ in rows) for name in names},
+        "sensitive": {name: _column_document(values.get(name) for values in values_of_case) for name in names},
     }
     return {**cohort, **columns}
 
@@ -421,7 +422,10 @@ class PublishedCohorts:
         pending = dict(self.pending)
         for pair in pairs_of_erased & pending.keys():
             pending[pair] = Pending(mean=pending[pair].mean)
-        remaining = [cohort if gone.isdisjoint(cohort.cases) else cohort.without(gone) for cohort in self.cohorts]
+        remaining = []
+        for published in self.cohorts:
+            has_erased_case = not gone.isdisjoint(published.cases)
+            remaining.append(published.without(gone) if has_erased_case else published)
         waiting = {name: releases for name, releases in self.waiting.items() if name not in gone}
         return replace(PublishedCohorts.of(remaining, self.alphabet, self.claim), waiting=waiting, pending=pending)
 
@@ -437,6 +441,7 @@ class PublishedCohorts:
         """Return all cases of the cohorts as one log, with some attributes of the cases."""
         cohorts = self.cohorts
         time = _joined_arrays([cohort.time for cohort in cohorts], np.int64)
+        columns = {name: _together([cohort.values(name) for cohort in cohorts]) for name in attributes}
         return EventLog(
             case_ids=tuple(itertools.chain.from_iterable(cohort.cases for cohort in cohorts)),
             starts=starts_of(_joined_arrays([cohort.lengths for cohort in cohorts], np.int64)),
@@ -444,7 +449,7 @@ class PublishedCohorts:
             time=time,
             resource=_together([cohort.resource for cohort in cohorts]),
             row=np.arange(len(time), dtype=np.int64),
-            case_attributes={name: _together([cohort.values(name) for cohort in cohorts]) for name in attributes},
+            case_attributes=columns,
         )
 
     def cohort_of(self, exposure: Exposure, origin: Ints) -> Ints:

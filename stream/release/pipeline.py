@@ -210,7 +210,7 @@ class Pipeline:
         # charge, and recovery sets the files aside.
         try:
             inputs = self.audience.inputs(self.name, self.spec.mechanism)
-            self._budget(attempt, inputs)
+            self._refuse_over_budget(attempt, inputs)
             charged = self._charge(attempt, inputs)
             with self._counted_start(attempt.cut):
                 built = self._build(charged)
@@ -281,7 +281,7 @@ class Pipeline:
         except UnreadableError:
             return ()  # the attempt reads the audit too, and refuses the cut
 
-    def _budget(self, attempt: Attempt, inputs: ReleaseInputs) -> None:
+    def _refuse_over_budget(self, attempt: Attempt, inputs: ReleaseInputs) -> None:
         """Refuse a draw that the budget or a leakage bound does not allow. It reads the ledger alone.
 
         A charge that a crashed attempt of this cut left is reused, not added.

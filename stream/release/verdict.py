@@ -272,17 +272,23 @@ class PublicationSeries:
     """Attempts that released nothing because they wait, for more cases or behind a held release."""
     held: int = 0
     """Releases that wait for a person's decision."""
-    _why: Sequence[str] = ()
-    _ended: bool = False
+    _last_reasons: Sequence[str] = ()
+    """Reasons of the last attempt that was not released."""
+    _refused_at_log_end: bool = False
+    """Whether that attempt was the one at the end of a log."""
     _last: AuditDocument | None = None
-    _private: bool = True
+    """Audit of the last release that can be read."""
+    _all_have_budgets: bool = True
+    """Whether every release has a budget of epsilon, and so a promise of differential privacy."""
     _smallest: Smallest | None = None
-    _open: set[Measure] = field(default_factory=set)
-    _warned: AuditDocument | None = None
-    _unmeasured: AuditDocument | None = None
+    _measures_without_bound: set[Measure] = field(default_factory=set)
+    _last_warned: AuditDocument | None = None
+    """Audit of the last release that left in spite of a broken bound."""
+    _last_unmeasured: AuditDocument | None = None
+    """Audit of the last release without measured attacks."""
     _rules: _RulesSeen = field(default_factory=_RulesSeen)
-    _lost: int = 0
-    _numbers: set[int] = field(default_factory=set)
+    _unreadable_audits: int = 0
+    _release_numbers: set[int] = field(default_factory=set)
     _compared_with: int | None = None
     _has_compared_others: bool = False
     """Whether releases of other publications were compared in the place of earlier ones of this publication."""
@@ -296,7 +302,7 @@ class PublicationSeries:
             self.waiting += 1
         else:
             self.withheld += 1
-        self._why, self._ended = reasons, last
+        self._last_reasons, self._refused_at_log_end = reasons, last
 
     def add(self, audit: AuditDocument) -> None:
         """Add the next release that exists.
@@ -306,17 +312,17 @@ class PublicationSeries:
         """
         self.released += 1
         if not audit:
-            self._lost += 1
+            self._unreadable_audits += 1
             return
         self._last = audit
-        self._private = self._private and audit.get("budget") is not None
+        self._all_have_budgets = self._all_have_budgets and audit.get("budget") is not None
         if (audit.get("gate") or {}).get("decision") == "warned":
-            self._warned = audit
+            self._last_warned = audit
         anonymity = audit.get("anonymity") or {}
         if anonymity.get("status") in (None, "not_applicable"):
-            self._unmeasured = audit
+            self._last_unmeasured = audit
         bounds = audit.get("bounds") or {}
-        self._open |= {measure for measure in MEASURES if f"min_{measure}" not in bounds}
+        self._measures_without_bound |= {measure for measure in MEASURES if f"min_{measure}" not in bounds}
         self._rules.add(audit)
         self._count_compared(audit["sequence"], anonymity)
         for measure in MEASURES:
@@ -327,19 +333,19 @@ class PublicationSeries:
     def _count_compared(self, number: int, anonymity: AnonymitySection) -> None:
         """Note with how many releases of its audience a release was compared, if not with all of its publication."""
         rows = anonymity.get("true_linker") or []
-        compared = {row["earlier"] for row in rows if "publication" not in row} & self._numbers
-        if len(compared) < len(self._numbers):
+        compared = {row["earlier"] for row in rows if "publication" not in row} & self._release_numbers
+        if len(compared) < len(self._release_numbers):
             # The audit compares the newest releases of the audience, so the least number holds for every release.
             n_compared = len(rows)
             limits = [n_compared] if self._compared_with is None else [n_compared, self._compared_with]
             self._compared_with = min(limits)
             self._has_compared_others |= len(compared) < n_compared
-        self._numbers.add(number)
+        self._release_numbers.add(number)
 
     @property
     def voids(self) -> bool:
         """Whether it leaves without a promise of differential privacy, and so ends that of others."""
-        return not self._private
+        return not self._all_have_budgets
 
     @property
     def audience(self) -> str:
@@ -351,69 +357,80 @@ class PublicationSeries:
         return replace(self._verdict(plain), held=self.held, waiting=self.waiting)
 
     def _verdict(self, plain: Sequence[str]) -> Verdict:
-        if self._last is None and self._lost:
-            return self._unread()
+        if self._last is None and self._unreadable_audits:
+            return self._of_unreadable_audits()
         if self._last is None:
             return self._of_nothing()
         budget = self._last.get("budget")
         if budget is not None:
             other_names = tuple(other for other in plain if other != self.publication)
-            by_budget = _of_budget(self.publication, budget, (self.released, self.withheld), other_names)
-            if not self._lost or by_budget.verdict == "DP VOID":
+            by_budget = _of_budget(self.publication, budget, self.released, self.withheld, other_names)
+            if not self._unreadable_audits or by_budget.verdict == "DP VOID":
                 return by_budget
-            return replace(by_budget, verdict="LIMITED", sentence=f"{by_budget.sentence}; {self._missing}")
+            return replace(by_budget, verdict="LIMITED", sentence=f"{by_budget.sentence}; {self._unreadable_sentence}")
         return self._of_counts(self._last)
 
     def _of_nothing(self) -> Verdict:
         """Return the verdict if no release is out: who or what it waits for, or what refused it."""
-        codes = {of_record(reason).code for reason in self._why}
-        why = "; ".join(self._why)
+        codes = {of_record(reason).code for reason in self._last_reasons}
+        why = "; ".join(self._last_reasons)
         word: Word
         if self.held:
             many = "1 release waits" if self.held == 1 else f"{self.held} releases wait"
             word, sentence = "WAITING", f"nothing is released yet: {many} for a person to approve or reject"
-        elif not self._why:
+        elif not self._last_reasons:
             word, sentence = "NOTHING RELEASED", NO_WINDOW
-        elif codes == {"cases"} and self._ended:
+        elif codes == {"cases"} and self._refused_at_log_end:
             word, sentence = "NOTHING RELEASED", f"{why}; {TOO_FEW_LEFT}"
         elif codes == {"cases"}:
-            word, sentence = (
-                "WAITING",
-                f"nothing is released yet ({why}); the next cut tries again with the cases by then",
-            )
+            word = "WAITING"
+            sentence = f"nothing is released yet ({why}); the next cut tries again with the cases by then"
         else:
             word, sentence = "WITHHELD", f"nothing is released ({why})"
         return Verdict(self.publication, word, sentence, None, (), 0, self.withheld)
 
     @property
-    def _missing(self) -> str:
-        return f"{self._lost} of {self.released} audits are gone or damaged, so those releases count as not measured"
+    def _unreadable_sentence(self) -> str:
+        unreadable = f"{self._unreadable_audits} of {self.released} audits are gone or damaged"
+        return f"{unreadable}, so those releases count as not measured"
 
-    def _unread(self) -> Verdict:
-        return Verdict(self.publication, "LIMITED", self._missing, None, (), self.released, self.withheld)
+    def _of_unreadable_audits(self) -> Verdict:
+        return Verdict(self.publication, "LIMITED", self._unreadable_sentence, None, (), self.released, self.withheld)
 
     def _of_counts(self, last: AuditDocument) -> Verdict:
-        name, smallest, rules = self.publication, self._smallest, self._rules.knowledge_after(last)
-        open_ = tuple(measure.upper() for measure in MEASURES if measure in self._open)
-        facts = (smallest, open_, self.released, self.withheld, (), rules, 0, 0, self._compared_with)
+        smallest, rules = self._smallest, self._rules.knowledge_after(last)
+        not_gated = tuple(measure.upper() for measure in MEASURES if measure in self._measures_without_bound)
         least = f"; smallest: {smallest.sentence()}" if smallest else ""
-        if self._warned is not None:
-            why = "; ".join(self._warned["gate"]["reasons"])
-            spite = f"release {self._warned['sequence']} left in spite of: {why}{least}"
-            return Verdict(name, "LIMITED", spite, *facts)
-        if self._unmeasured is not None:
-            why = (self._unmeasured.get("anonymity") or {}).get("reason") or "the audit is switched off"
-            return Verdict(name, "LIMITED", f"attacks over the releases were not measured ({why})", *facts)
-        if self._lost:
-            return Verdict(name, "LIMITED", f"{self._missing}{least}", *facts)
-        if open_:
-            return Verdict(name, "LIMITED", f"no bound was set on {', '.join(open_)}{least}", *facts)
+
+        def verdict(word: Word, sentence: str) -> Verdict:
+            return Verdict(
+                self.publication,
+                word,
+                sentence,
+                smallest,
+                not_gated,
+                self.released,
+                self.withheld,
+                minimality=rules,
+                compared_with=self._compared_with,
+            )
+
+        if self._last_warned is not None:
+            why = "; ".join(self._last_warned["gate"]["reasons"])
+            return verdict("LIMITED", f"release {self._last_warned['sequence']} left in spite of: {why}{least}")
+        if self._last_unmeasured is not None:
+            why = (self._last_unmeasured.get("anonymity") or {}).get("reason") or "the audit is switched off"
+            return verdict("LIMITED", f"attacks over the releases were not measured ({why})")
+        if self._unreadable_audits:
+            return verdict("LIMITED", f"{self._unreadable_sentence}{least}")
+        if not_gated:
+            return verdict("LIMITED", f"no bound was set on {', '.join(not_gated)}{least}")
         least_bound = min(int(last["bounds"][f"min_{measure}"]) for measure in MEASURES)
         subject = _subject(self.released, self._compared_with, of_audience=self._has_compared_others)
         promise = f"{subject}: at least {least_bound} cases match (or none)"
         if rules is not None and rules.cause:
-            return Verdict(name, "LIMITED", f"{promise}, but {rules.cause}{least}", *facts)
-        return Verdict(name, "SAFE", f"{promise}{least}", *facts)
+            return verdict("LIMITED", f"{promise}, but {rules.cause}{least}")
+        return verdict("SAFE", f"{promise}{least}")
 
 
 def _subject(released: int, compared_with: int | None, *, of_audience: bool = False) -> str:
@@ -493,12 +510,18 @@ def _amount(spent: float | None) -> str:
     return format_amount(math.inf if spent is None else spent, 6)
 
 
-def _of_budget(name: str, budget: Budget, attempts: tuple[int, int], void_by: tuple[str, ...]) -> Verdict:
-    """Return the verdict by the budget. `attempts`: how many were released, and how many withheld."""
+def _of_budget(name: str, budget: Budget, released: int, withheld: int, void_by: tuple[str, ...]) -> Verdict:
+    """Return the verdict by the budget.
+
+    `void_by`: publications that show the same cases without a promise of differential privacy.
+    """
+
+    def verdict(word: Word, sentence: str) -> Verdict:
+        return Verdict(name, word, sentence, None, (), released, withheld, void_by)
+
     epsilon, delta = format_amount(budget["epsilon"], 6), format_amount(budget["delta"], 6)
     each = f"each release is ({epsilon}, {delta})-differentially private"
     spent = f"{_amount(budget['spent']['epsilon'])} spent"
-    facts = (None, (), *attempts)
     once = budget.get("scope") == "cases"
     if once:
         total_epsilon, total_delta = _amount(budget["spent"]["epsilon"]), _amount(budget["spent"]["delta"])
@@ -512,22 +535,22 @@ def _of_budget(name: str, budget: Budget, attempts: tuple[int, int], void_by: tu
             f"{each}, but {publications} shows the same cases without: "
             f"it holds for readers who never see {publications}"
         )
-        return Verdict(name, "DP VOID", sentence, *facts, void_by)
+        return verdict("DP VOID", sentence)
     if once:
-        return Verdict(name, "SAFE", each, *facts)
+        return verdict("SAFE", each)
     if budget["limit"] is None:
-        return Verdict(name, "LIMITED", f"{each}; {spent}, and no limit is set: the loss grows with every one", *facts)
-    return Verdict(name, "SAFE", f"{each}; {spent} of {format_amount(budget['limit'], 6)}", *facts)
+        return verdict("LIMITED", f"{each}; {spent}, and no limit is set: the loss grows with every one")
+    return verdict("SAFE", f"{each}; {spent} of {format_amount(budget['limit'], 6)}")
 
 
 def _against(anonymity: AnonymitySection, measure: Measure, value: int) -> int | None:
     """Return the earlier release that gives the value."""
     if measure == "ka":
         return None
-    for true in anonymity.get("true_linker") or []:
-        if true.get(measure) == value:
-            return int(true["earlier"])
+    for row in anonymity.get("true_linker") or []:
+        if row.get(measure) == value:
+            return int(row["earlier"])
     for pair in anonymity.get("results") or []:
-        if any(row.get(measure) == value for row in pair["results"]):
+        if any(result.get(measure) == value for result in pair["results"]):
             return int(pair["earlier"])
     return None

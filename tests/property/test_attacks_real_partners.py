@@ -42,7 +42,7 @@ def shared(
     """The answer of the audit, which shares tables and totals among all pairs of the candidate."""
     audit = CorrespondenceAudit(bk_length=length, n=n, minimum=minimum)
     compared = compared_with(candidate, earlier)
-    return audit._real(compared)
+    return audit._real_partners(compared)
 
 
 def partners_by_case_id(candidate: ReleaseRecord, earlier: ReleaseRecord) -> list[int]:

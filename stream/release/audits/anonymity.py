@@ -106,35 +106,35 @@ class CorrespondenceAudit(Audit):
         # releases only the real partners of cases are counted.
         earlier_of_publication = [record for record in chosen if record.publication == candidate.publication]
         earlier_of_others = [record for record in chosen if record.publication != candidate.publication]
-        other_results = [self._other(record, candidate, known_columns) for record in earlier_of_others]
+        other_results = [self._of_other_publication(record, candidate, known_columns) for record in earlier_of_others]
         compared = self._compared(context, earlier_of_publication, known_columns, alone=not other_results)
-        real = self._real(compared)
+        real = self._real_partners(compared)
         inserted = insertions(context, earlier_of_publication)
         fitting = []
         for record, seen, of_pair in zip(earlier_of_publication, compared.earlier, real, strict=True):
             must_be_equal = build.immutable and not of_pair.gone
             n_altered = altered(record, candidate, partners(seen, compared.candidate)) if must_be_equal else 0
             differences = Differences(of_pair.gone, inserted[record.key], of_pair.changed, n_altered)
-            fitting.append(_fits(context, record, candidate, differences))
+            fitting.append(_status_of_differences(context, record, candidate, differences))
         if build.immutable and not other_results:
             for record in earlier_of_publication[:-1]:
                 record.leave_memory()  # as what is seen of it did
-        status, reason = _worst([(applies.status, applies.reason), *fitting])
+        status, reason = _first_misfit([(applies.status, applies.reason), *fitting])
         body["append_only"] = build.immutable or not any(inserted.values())
         if build.immutable:
             body["linker"] = "identity"
             body["cohorts"] = [cohort["n_actual"] for cohort in build.operator.get("cohorts", ())]
-        body["ka"] = self._ka(compared)
+        body["ka"] = self._least_matching_set(compared)
         # Counts of the real partners hold for every pair, attacks over linkers only for pairs that fit the model.
         if status == "ok" and build.immutable:
             sections = []
             for record, counted in zip(earlier_of_publication, real, strict=True):
                 rows = [cast(PairRow, result.json()) for result in counted.results]
-                sections.append(_section(record, _actual(context, record), rows))
+                sections.append(_section(record, _most_removed_events(context, record), rows))
             body["results"] = sections
         elif status == "ok":
             body["results"] = self._all_exact(context, earlier_of_publication, compared)
-        body["true_linker"] = [*map(_true, earlier_of_publication, real), *other_results]
+        body["true_linker"] = [*map(_true_linker_row, earlier_of_publication, real), *other_results]
         return {"status": status, "reason": reason, **body}
 
     def against_other_publications(
@@ -144,7 +144,7 @@ class CorrespondenceAudit(Audit):
         for record in other_records:
             _refuse_other_items(record, candidate)
         known_columns = self._known_columns(candidate.carries)
-        return [self._other(record, candidate, known_columns) for record in other_records]
+        return [self._of_other_publication(record, candidate, known_columns) for record in other_records]
 
     @property
     def looks_back(self) -> int | None:
@@ -185,7 +185,7 @@ class CorrespondenceAudit(Audit):
         known_part = knowledge_of(candidate.carries, known_columns)
         return Comparison(candidate, earlier_of_publication, cap, known_part, alone=alone)
 
-    def _ka(self, compared: Comparison) -> int | None:
+    def _least_matching_set(self, compared: Comparison) -> int | None:
         """Return the least matching set of this release alone, over all n: every case is its own partner."""
         n_cases = compared.later.n_cases
         if not n_cases:
@@ -196,7 +196,7 @@ class CorrespondenceAudit(Audit):
         sizes = [result.values["ka1"] for result in answer.results]
         return min((size for size in sizes if size is not None), default=None)
 
-    def _real(self, compared: Comparison) -> list[RealPartners]:
+    def _real_partners(self, compared: Comparison) -> list[RealPartners]:
         """Return what the real partners leave of each earlier release."""
         # One release at a time: the partners of all of them would be as large as all releases.
         partners_by_release = (partners(earlier, compared.candidate) for earlier in compared.earlier)
@@ -205,7 +205,7 @@ class CorrespondenceAudit(Audit):
         for place, earlier in enumerate(compared.earlier):
             partner = partners(earlier, compared.candidate)
             if results is None:
-                results_of_pair = self._searched(compared, earlier, partner)
+                results_of_pair = self._true_linker_minima(compared, earlier, partner)
             else:
                 results_of_pair = results[place]
             gone = int(np.count_nonzero(partner < 0))
@@ -214,7 +214,7 @@ class CorrespondenceAudit(Audit):
             real.append(RealPartners(len(partner) - gone, gone, changed, results_of_pair))
         return real
 
-    def _searched(self, compared: Comparison, earlier: ReleaseRecord, partner: Ints) -> list[AttackResult]:
+    def _true_linker_minima(self, compared: Comparison, earlier: ReleaseRecord, partner: Ints) -> list[AttackResult]:
         """Return the true-linker minima of one earlier release by a search of its own."""
         pair, table = compared.pair(earlier)
         return true_linker_of_pair(pair, table, partner, self.bk_length, self.n, self.minimum).results
@@ -229,19 +229,21 @@ class CorrespondenceAudit(Audit):
             return [self._exact(context, record, compared) for record in earlier_of_publication]
         sections = []
         for record, results in zip(earlier_of_publication, results_of_pairs, strict=True):
-            actual = _actual(context, record)
-            rows = [_assumed(cast(PairRow, result.json()), actual) for result in results]
+            actual = _most_removed_events(context, record)
+            rows = [_with_assumption(cast(PairRow, result.json()), actual) for result in results]
             sections.append(_section(record, actual, rows))
         return sections
 
     def _exact(self, context: AuditContext, earlier: ReleaseRecord, compared: Comparison) -> PairSection:
         """Return the exact attacks on a pair that fits the model, by itself."""
-        actual = _actual(context, earlier)
+        actual = _most_removed_events(context, earlier)
         counted = compared.alone_with(earlier, self.bk_length, sorted(set(self.n)), self.method, self.minimum)
-        rows = [_assumed(cast(PairRow, result.json()), actual) for result in counted.run().results]
+        rows = [_with_assumption(cast(PairRow, result.json()), actual) for result in counted.run().results]
         return _section(earlier, actual, rows)
 
-    def _other(self, earlier: ReleaseRecord, candidate: ReleaseRecord, known_columns: Sequence[str]) -> TrueLinkerRow:
+    def _of_other_publication(
+        self, earlier: ReleaseRecord, candidate: ReleaseRecord, known_columns: Sequence[str]
+    ) -> TrueLinkerRow:
         """Return the counts of the real partners of a release of another publication.
 
         Its windows differ, so each of the two releases may show cases and events that the other one lacks. Therefore
@@ -263,7 +265,7 @@ class CorrespondenceAudit(Audit):
         }  # fmt: skip
 
 
-def _actual(context: AuditContext, earlier: ReleaseRecord) -> int:
+def _most_removed_events(context: AuditContext, earlier: ReleaseRecord) -> int:
     """Return the most events that were removed from a case in either release."""
     return max(earlier.audit.get("n_actual") or 0, context.build.n_actual or 0)
 
@@ -281,7 +283,7 @@ def _row(least_values: Mapping[str, tuple[int | None, list[Any] | None]]) -> Tru
     return least
 
 
-def _true(earlier: ReleaseRecord, real: RealPartners) -> TrueLinkerRow:
+def _true_linker_row(earlier: ReleaseRecord, real: RealPartners) -> TrueLinkerRow:
     return {"earlier": earlier.sequence, "survivors": real.survivors, **_row(real.least)}
 
 
@@ -302,16 +304,20 @@ def parts(places: tuple[int, ...]) -> Callable[[Any], Any]:
 
 
 def _refuse_other_items(earlier: ReleaseRecord, later: ReleaseRecord) -> None:
-    """Refuse to compare releases that carry different columns: their items differ, and no count would mean anything."""
+    """Refuse to compare releases that carry different columns.
+
+    Their items differ, so no count would mean anything.
+    """
     timed = "relative_time" in later.carries
     if earlier.carries != later.carries or (timed and earlier.T != later.T):
+        columns, own_columns = _carried_columns(earlier), _carried_columns(later)
         raise RefusedError(
-            f"release {earlier.sequence} carries {_words(earlier)}, this one {_words(later)}: their attacks cannot be "
+            f"release {earlier.sequence} carries {columns}, this one {own_columns}: their attacks cannot be "
             "counted; set the mechanism back, or give the publication another name"
         )
 
 
-def _words(record: ReleaseRecord) -> str:
+def _carried_columns(record: ReleaseRecord) -> str:
     return ", ".join(f"{name} in {record.T}" if name == "relative_time" else name for name in record.carries)
 
 
@@ -327,24 +333,24 @@ def inserted_since(context: AuditContext, earlier: ReleaseRecord, later: Release
     """
     since = takewhile(lambda record: record.key != earlier.key, reversed(context.earlier))
     of_publication = (record for record in since if record.publication == earlier.publication)
-    counts = [_inserted(record) for record in of_publication if record.sequence <= later.sequence]
-    return sum(counts) + (_late(context.counts) if later is context.candidate else 0)
+    counts = [_insertions_of_release(record) for record in of_publication if record.sequence <= later.sequence]
+    return sum(counts) + (_insertions_of_counts(context.counts) if later is context.candidate else 0)
 
 
 def insertions(context: AuditContext, earlier_of_publication: Sequence[ReleaseRecord]) -> dict[tuple[str, int], int]:
     """Return `inserted_since` of the candidate for each earlier release of its publication, in one pass."""
-    total, inserted = _late(context.counts), dict[tuple[str, int], int]()
+    total, inserted = _insertions_of_counts(context.counts), dict[tuple[str, int], int]()
     for record in reversed(earlier_of_publication):
         inserted[record.key] = total
-        total += _inserted(record)
+        total += _insertions_of_release(record)
     return inserted
 
 
-def _inserted(record: ReleaseRecord) -> int:
-    return _late(record.audit.get("counts") or {})
+def _insertions_of_release(record: ReleaseRecord) -> int:
+    return _insertions_of_counts(record.audit.get("counts") or {})
 
 
-def _late(counts: Mapping[str, Any]) -> int:
+def _insertions_of_counts(counts: Mapping[str, Any]) -> int:
     return counts.get("non_append_insertions") or 0
 
 
@@ -369,7 +375,7 @@ def fits(context: AuditContext, earlier: ReleaseRecord, later: ReleaseRecord, pa
     elif not gone:
         changed = changes(earlier, later, partner)
     inserted = inserted_since(context, earlier, later)
-    return _fits(context, earlier, later, Differences(gone, inserted, changed, n_altered))
+    return _status_of_differences(context, earlier, later, Differences(gone, inserted, changed, n_altered))
 
 
 class Differences(NamedTuple):
@@ -387,10 +393,10 @@ class Differences(NamedTuple):
     altered: int
 
 
-def _fits(
+def _status_of_differences(
     context: AuditContext, earlier: ReleaseRecord, later: ReleaseRecord, differences: Differences
 ) -> tuple[Status, str]:
-    """Return `fits` from the differences of a pair."""
+    """Return the status of a pair, and the reason if it does not fit the model, from its differences."""
     number = earlier.sequence
     if differences.gone:
         reason = f"{differences.gone} cases of release {number} are not in release {later.sequence}"
@@ -411,12 +417,12 @@ def _fits(
     return "ok", ""
 
 
-def _worst(states: Sequence[tuple[str, str]]) -> tuple[str, str]:
-    """Return the first status that is not ok, with its reason."""
+def _first_misfit(states: Sequence[tuple[str, str]]) -> tuple[str, str]:
+    """Return the first status that is not ok, with its reason; ("ok", "") if all fit."""
     return next((state for state in states if state[0] != "ok"), ("ok", ""))
 
 
-def _assumed(row: PairRow, actual: int) -> PairRow:
+def _with_assumption(row: PairRow, actual: int) -> PairRow:
     """Mark a row whose n is below the number of events that were really removed.
 
     Such a row is reported, and the gate ignores it.

@@ -85,8 +85,16 @@ def command(
         written = html(page, texts)
         text = written if output.suffix == ".html" else markdown(page)
         write_page(output, text, private=True)
-        keep(folder, evidence, written)
         typer.echo(f"dossier: {output}", err=True)
+        try:
+            keep(folder, evidence, written)
+        except OSError as error:
+            # An officer may read the folder of a daemon, or a copy of it, without a right to write there.
+            typer.echo(
+                f"warning: {error.filename}: cannot be written ({error.strerror}); the console and the catalogue do "
+                "not have this dossier",
+                err=True,
+            )
     elif not json:
         typer.echo(markdown(page), nl=False)
     if json:

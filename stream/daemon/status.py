@@ -20,7 +20,7 @@ from typing import TypedDict
 import msgspec
 
 from connectors.kafka.faults import not_allowed
-from models.errors import VeilstreamError, shortage
+from models.errors import InputError, VeilstreamError, shortage
 from stream.daemon.broker_contact import SILENT_SECONDS, BrokerContact
 from stream.daemon.delta_topic import Anchor, LostDeltasError
 from stream.daemon.unreadable import unreadable_partitions
@@ -481,9 +481,19 @@ def _lost(snapshot: CoordinatorSnapshot) -> LostDelta | None:
 
 
 def read_status(output: Path) -> Status | None:
-    """Read the last status; None if no coordinator ever ran here."""
+    """Read the last status; None if no coordinator ever ran here.
+
+    Raises
+    ------
+    InputError
+        If the file exists and cannot be read: another user runs the coordinator.
+    """
+    path = OperatorLayout(output).status
     try:
-        decoded: Status = msgspec.json.decode(OperatorLayout(output).status.read_bytes())
-    except (OSError, msgspec.DecodeError):
+        decoded: Status = msgspec.json.decode(path.read_bytes())
+    except (FileNotFoundError, NotADirectoryError, msgspec.DecodeError):
         return None
+    except OSError as error:
+        problem = f"{path}: cannot be read ({error.strerror}); ask as the user who runs the coordinator"
+        raise InputError(problem) from None
     return decoded

@@ -227,6 +227,12 @@ def read_view(path: Path, process: str | None = None) -> LedgerView:
     return LedgerView(open_readonly(path, process))
 
 
+def copy_ledger(path: Path, target: Path) -> None:
+    """Copy a ledger file as it is now, while its process may write. Raises as `version_of`."""
+    with closing(sqlite3.connect(target)) as duplicate:
+        _asked(path, lambda db: db.backup(duplicate))
+
+
 def is_copy(path: Path) -> bool:
     """Return whether a ledger file is the copy of a daemon's ledger topic.
 

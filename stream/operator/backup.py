@@ -24,7 +24,7 @@ from models.errors import InputError, RefusedError
 from stream.ledger.entries import BurnedEntry, Entry, SealEntry
 from stream.ledger.folder import UNFINISHED, ledger_in
 from stream.ledger.layout import ERASED, KEY, LEDGER, LEDGER_FILES, LISTED, LOCK, OperatorLayout
-from stream.ledger.sqlite import SqliteLedger, open_readonly, read_view
+from stream.ledger.sqlite import SqliteLedger, copy_ledger, open_readonly, read_view
 from stream.ledger.view import LedgerView
 
 VERSION = 1
@@ -154,12 +154,7 @@ def _take_ledger(tar: tarfile.TarFile, path: Path) -> list[Entry]:
     """Add the ledger as it is now, copied by SQLite; its entries."""
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder) / path.name
-        uri = f"{path.resolve().as_uri()}?mode=ro"
-        try:
-            with closing(sqlite3.connect(uri, uri=True)) as original, closing(sqlite3.connect(copy)) as duplicate:
-                original.backup(duplicate)
-        except sqlite3.DatabaseError as error:
-            raise RefusedError(f"{path}: the ledger cannot be read ({error})") from None
+        copy_ledger(path, copy)
         tar.add(copy, path.name)
         return open_readonly(copy)
 

@@ -153,6 +153,17 @@ def test_what_cannot_be_backed_up_leaves_no_file(world: Path, capsys: pytest.Cap
     assert list(world.glob("*b.tar.gz*")) == []
 
 
+def test_a_backup_of_a_stopped_process_leaves_nothing_in_its_folder(world: Path) -> None:
+    """SQLite would leave a log and an index of whoever makes the backup: a daemon of another user could not start."""
+    replay(world)
+    operator = world / "out" / "operator"
+    before = {path: path.stat().st_mtime_ns for path in operator.rglob("*")}
+    assert veilstream(["backup", str(world / "out"), str(world / "b.tar.gz")]) == 0
+    assert {path: path.stat().st_mtime_ns for path in operator.rglob("*")} == before
+    with tarfile.open(world / "b.tar.gz") as tar:
+        assert "ledger.sqlite" in tar.getnames()
+
+
 def test_a_backup_from_before_an_erasure_brings_the_case_back(world: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Old backups hold the erased case, as docs/limitations.md states; a backup made afterwards does not."""
     with pytest.raises(Aborted):

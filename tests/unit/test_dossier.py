@@ -543,3 +543,19 @@ def test_a_process_map_has_no_cases(tmp_path: Path, capfd: pytest.CaptureFixture
     first = written(capfd, str(output), "counts").split("## 1. ")[0]
     assert "veilstream assess attacks logs, and a map has no cases" in first
     assert "audit-epsilon --mechanism dp-model" in first
+
+
+def test_an_officer_who_may_only_read_the_folder_gets_the_dossier(
+    folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The copy for the console cannot be kept: a file in the place of its folder stands for a read-only disk."""
+    copy = tmp_path / "copy"
+    shutil.copytree(folder, copy)
+    shutil.rmtree(copy / "operator" / "for_officers", ignore_errors=True)
+    (copy / "operator" / "for_officers").write_text("")
+    page = tmp_path / "dossier.html"
+    assert execute(["dossier", str(copy), "steps", "-o", str(page)]) == 0
+    assert page.stat().st_size > 1000
+    error = capfd.readouterr().err
+    assert "cannot be written" in error
+    assert "the console and the catalogue do not have this dossier" in error

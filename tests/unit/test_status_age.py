@@ -107,6 +107,15 @@ def test_a_life_sign_leaves_everything_else(tmp_path: Path) -> None:
     assert execute(["status", "-o", str(tmp_path)]) == 4
 
 
+def test_a_status_that_cannot_be_read_is_not_a_missing_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Another user runs the coordinator. A folder in its place stands for that: root may read everything."""
+    (tmp_path / "operator" / "status.json").mkdir(parents=True)
+    assert execute(["status", "-o", str(tmp_path)]) == 2
+    error = capsys.readouterr().err
+    assert "status.json: cannot be read (Is a directory); ask as the user who runs the coordinator" in error
+    assert "no coordinator has run here" not in error
+
+
 @pytest.mark.parametrize(
     ("error", "sentence"),
     [

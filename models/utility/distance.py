@@ -24,7 +24,7 @@ from models.content_free import content_free
 from models.errors import InputError
 from models.eventlog import Column, EventLog, Ints
 from models.knowledge import Unit, perspective
-from models.utility.transport import corner_arcs, least_cost, solve
+from models.utility.transport import corner_arcs, least_cost, least_cost_over
 
 Floats = npt.NDArray[np.float64]
 H = TypeVar("H", bound=Hashable)
@@ -143,8 +143,7 @@ def data_utility_at_least(
     """Return a lower bound on `data_utility` in time linear in the cases.
 
     It is the best plan that moves each case to its released form (`origin[r]`: index of released case r in the
-    original,
-    -1 for none), and the rest anywhere.
+    original, -1 for none), and the rest anywhere.
     """
     if not original.n_cases or not released.n_cases:
         raise InputError("data utility compares two logs with at least one case each")
@@ -155,7 +154,9 @@ def data_utility_at_least(
     original_texts, released_texts = sorted(original_counts), sorted(released_counts)
     row = {text: place for place, text in enumerate(original_texts)}
     column = {text: place for place, text in enumerate(released_texts)}
-    masses = _shares(original_counts, original_texts), _shares(released_counts, released_texts)
+    # Whole numbers: each share times both numbers of cases, so that both sides have the same sum.
+    supply = _numbers(original_counts, original_texts) * released.n_cases
+    demand = _numbers(released_counts, released_texts) * original.n_cases
 
     # The plan may use these arcs only: from each case to its released form, between equal texts, and the corner arcs,
     # which move the remaining mass.
@@ -163,12 +164,13 @@ def data_utility_at_least(
         (row[texts[case]], column[text]) for case, text in zip(origin, text_of_case, strict=True) if case >= 0
     }
     equal = {(row[text], column[text]) for text in original_counts.keys() & released_counts.keys()}
-    corner_rows, corner_columns = corner_arcs(*masses)
+    corner_rows, corner_columns = corner_arcs(supply, demand)
     corners = set(zip(corner_rows.tolist(), corner_columns.tolist(), strict=True))
     arcs = sorted(kept_pairs | equal | corners)
 
     rows, columns = np.asarray(arcs, dtype=np.int64).T
-    distance = solve(*masses, (rows, columns), _paired(original_texts, released_texts, arcs))[0]
+    cost = _paired(original_texts, released_texts, arcs)
+    distance = least_cost_over(supply, demand, (rows, columns), cost)
     return 1.0 - min(max(distance, 0.0), 1.0)
 
 
@@ -206,8 +208,12 @@ def distances(rows: Sequence[str], columns: Sequence[str], dtype: type[np.floati
 
 
 def _shares(counts: Counter[str], order: list[str]) -> Floats:
-    shares = np.asarray([counts[variant] for variant in order], dtype=np.float64)
-    return np.asarray(shares / shares.sum(), dtype=np.float64)
+    numbers = _numbers(counts, order)
+    return np.asarray(numbers / numbers.sum(), dtype=np.float64)
+
+
+def _numbers(counts: Counter[str], order: list[str]) -> Ints:
+    return np.asarray([counts[variant] for variant in order], dtype=np.int64)
 
 
 def _texts(starts: Ints, items: Column, codes: dict[Hashable, str]) -> list[str]:

@@ -38,6 +38,17 @@ def data_utility(original: Sequence[Trace], released: Sequence[Trace]) -> float:
     return 1.0 - float(found.fun)
 
 
+def least_cost_over(
+    supply: Sequence[int], demand: Sequence[int], arcs: Sequence[tuple[int, int]], cost: Sequence[float]
+) -> float:
+    """Least cost per unit of mass of moving `supply` to `demand` over some arcs (row, column), as a linear program."""
+    leaves = [[float(row == end) for row, _ in arcs] for end in range(len(supply))]
+    arrives = [[float(column == end) for _, column in arcs] for end in range(len(demand))]
+    found = linprog(cost, A_eq=np.asarray(leaves + arrives), b_eq=[*supply, *demand])
+    assert found.status == 0
+    return float(found.fun) / sum(supply)
+
+
 def directly_follows(traces: Sequence[Trace]) -> Counter[tuple[str, str]]:
     """Edges of the directly-follows graph with their counts."""
     return Counter(pair for trace in traces for pair in pairwise(trace))

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from models.eventlog import EventLog
 from models.utility.distance import KeptDistances, data_utility, data_utility_at_least
 from models.utility.graphs import directly_follows, edge_distance
+from models.utility.transport import least_cost_over
 from tests.conftest import examples
 from tests.oracles import utility as oracle
 
@@ -55,6 +56,26 @@ def test_the_bound_is_a_bound(original: list[str], data: st.DataObject) -> None:
     released = [data.draw(st.text("abc", max_size=4)) if case < 0 else original[case][::2] for case in origin]
     exact = data_utility(_log(original), _log(released))
     assert data_utility_at_least(_log(original), _log(released), np.asarray(origin)) <= exact + 1e-9
+
+
+@examples(200)
+@given(st.data())
+def test_forced_moves_and_the_simplex_reach_the_optimum_over_the_arcs(data: st.DataObject) -> None:
+    """The least cost over some arcs only, chains among them, against a linear program over the same arcs."""
+    rows, columns = data.draw(st.integers(1, 7)), data.draw(st.integers(1, 7))
+    every_arc = [(row, column) for row in range(rows) for column in range(columns)]
+    chain = [(min(step // 2, rows - 1), min((step + 1) // 2, columns - 1)) for step in range(2 * max(rows, columns))]
+    chosen = data.draw(st.lists(st.sampled_from(every_arc), max_size=12))
+    arcs = sorted({*chain, *chosen})
+    # Masses that some flow over the arcs moves: each node of the chain sends or gets at least one.
+    flow = np.zeros((rows, columns), dtype=np.int64)
+    for arc in arcs:
+        flow[arc] = data.draw(st.integers(1 if arc in chain else 0, 5))
+    supply, demand = flow.sum(axis=1), flow.sum(axis=0)
+    cost = np.asarray([data.draw(st.integers(0, 8)) / 8 for _ in arcs])
+    ends = np.asarray(arcs, dtype=np.int64)
+    found = least_cost_over(supply, demand, (ends[:, 0], ends[:, 1]), cost)
+    assert found == pytest.approx(oracle.least_cost_over(supply, demand, arcs, cost), abs=1e-8)
 
 
 @examples(200)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from models.errors import InputError
+from models.errors import InputError, VeilstreamError
 from models.eventlog import EventLog
 from models.utility.distance import data_utility, data_utility_at_least, distances
-from models.utility.transport import DENSE, least_cost
+from models.utility.transport import DENSE, least_cost, least_cost_over
 
 
 def _log(*traces: str) -> EventLog:
@@ -64,6 +64,26 @@ def test_the_bound_follows_each_case_and_drops_what_has_no_origin() -> None:
     assert bound <= exact + 1e-12
     assert bound == pytest.approx(exact)
     assert data_utility_at_least(original, released, np.asarray([-1, -1])) <= exact + 1e-12
+
+
+def test_a_chain_of_nodes_needs_no_simplex(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Row i may send to columns i and i + 1, and the masses leave one plan: two of three to i, one to i + 1."""
+    monkeypatch.setattr("models.utility.transport.solve", None)
+    nodes = 5_000
+    rows = np.repeat(np.arange(nodes), 2)
+    columns = rows + np.tile([0, 1], nodes)
+    supply, demand = np.full(nodes, 3), np.full(nodes + 1, 3)
+    demand[0], demand[-1] = 2, 1
+    cost = np.tile([0.25, 1.0], nodes)
+    assert least_cost_over(supply, demand, (rows, columns), cost) == pytest.approx((2 * 0.25 + 1.0) / 3)
+
+
+@pytest.mark.parametrize("demand", [[1, 2], [3, 0], [0, 3]])
+def test_arcs_over_which_no_plan_exists_are_refused(demand: list[int]) -> None:
+    """Row 0 reaches column 0 alone, and row 1 column 1 alone: only masses 2 and 1 fit."""
+    ends = np.asarray([0, 1]), np.asarray([0, 1])
+    with pytest.raises(VeilstreamError, match="no plan over its arcs"):
+        least_cost_over(np.asarray([2, 1]), np.asarray(demand), ends, np.asarray([1.0, 1.0]))
 
 
 def test_priced_arcs_reach_the_optimum_of_the_whole_problem() -> None:

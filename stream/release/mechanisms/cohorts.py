@@ -334,7 +334,8 @@ class PublishedCohorts:
     def places(self, exposure: Exposure) -> Ints:
         """Return the place of each exposed case among the published ones, int64[C]; -1 if it is not published."""
         names = exposure.log.case_ids
-        return np.fromiter((self.place_of.get(name, -1) for name in names), np.int64, count=len(names))
+        places = map(self.place_of.get, names, itertools.repeat(-1))
+        return np.fromiter(places, np.int64, count=len(names))
 
     def queue(self, exposure: Exposure) -> Ints:
         """Return the completed cases that are not published yet: indices in the exposed log."""

@@ -62,7 +62,7 @@ _LEAST_WEIGHT = 1e-40
 """Losses of a smaller probability count as infinite: their probability is added to delta, which is above 0 by it."""
 
 _FLOAT_ERROR = 1e-14
-"""Relative error of one probability, for each unit of its logarithm: 50 times what floats have."""
+"""Relative error of one probability, for each unit of its logarithm and of epsilon: ten times what floats have."""
 
 _SUM_ERROR = 1e-9
 """Relative error of weights and of their sum: 100 times what floats have."""
@@ -146,11 +146,11 @@ class Composition:
         # The next float below is not above the true epsilon: a smaller epsilon has a larger delta.
         below = math.nextafter(float(epsilon), -math.inf) - rounded
         bounds = _gaussian_delta(math.sqrt(self.distance), below - losses)
-        total = float(weights @ bounds) * (1.0 + rounded) * (1.0 + _SUM_ERROR)
+        total = float(weights @ bounds) * (1.0 + rounded) + infinite
         if self.distance:
             # A Gaussian pair has a delta above 0 for every epsilon, also where floats say 0.
-            infinite += _LEAST_WEIGHT
-        return min(total + infinite, 1.0)
+            total += _LEAST_WEIGHT
+        return min(total * (1.0 + _SUM_ERROR), 1.0)
 
     def epsilon(self, delta: Fraction) -> Fraction:
         """Return the least epsilon, in `STEPS` parts of 1, that `delta` allows.
@@ -163,17 +163,21 @@ class Composition:
         if not 0 < delta < 1:
             raise InputError("an epsilon needs a delta between 0 and 1")
         allowed = float(delta) * (1.0 - _SUM_ERROR)
-        summed = sum((epsilon * number for epsilon, number in self.pure), Fraction(0))
-        most = math.ceil((summed + _gaussian_most(self.distance, delta)) * STEPS) + 1
+        summed = sum(epsilon * number for epsilon, number in self.pure)
+        most = math.ceil((summed + _gaussian_most(self.distance, delta)) * STEPS)
         steps = bisect_left(range(most), True, key=lambda step: self.delta(Fraction(step, STEPS)) <= allowed)
         return Fraction(steps, STEPS)
 
 
 def _gaussian_most(distance: Fraction, delta: Fraction) -> Fraction:
-    """Return an epsilon that is more than enough for a Gaussian pair: m^2 / 2 + m z with P[N >= z] <= delta."""
+    """Return an epsilon that is enough for a Gaussian pair: m^2 / 2 + m z with P[N >= z] <= delta / 2.
+
+    For z >= 0, P[N >= z] <= exp(-z^2 / 2) / 2. The half that is left of delta is far more than the factor of the
+    rounding and the error of floats.
+    """
     m = math.sqrt(distance)
-    z = math.sqrt(2.0 * -math.log(delta)) + 1.0
-    return Fraction(m * m / 2.0 + m * z + 2.0 * ROUNDED_EPSILON)
+    z = math.sqrt(-2.0 * math.log(delta))
+    return Fraction(m * m / 2.0 + m * z + ROUNDED_EPSILON)
 
 
 def _gaussian_delta(m: float, epsilon: Floats) -> Floats:
@@ -186,17 +190,18 @@ def _gaussian_delta(m: float, epsilon: Floats) -> Floats:
     log_first = log_ndtr(m / 2.0 - epsilon / m)
     log_second = epsilon + log_ndtr(-m / 2.0 - epsilon / m)
     first = np.exp(log_first)
-    difference = np.maximum(first - np.exp(log_second), 0.0)
-    # The difference may be much smaller than both terms: their errors count, not its own.
-    error = _FLOAT_ERROR * first * (1.0 + np.abs(log_first) + np.abs(epsilon) / min(m, 1.0) ** 2)
-    return np.asarray(np.minimum(difference + error, 1.0), dtype=np.float64)
+    # The difference may be much smaller than both terms: their errors count, not its own. That of an argument x of Phi
+    # is u (m + |x|), and it moves the logarithm by at most 1 + |x| times as much. m, x^2 and m |x| are of the size of
+    # 1 + |log_first| + |epsilon|, or Phi is flat there. The second term is less than the first one.
+    error = _FLOAT_ERROR * first * (1.0 + np.abs(log_first) + np.abs(epsilon))
+    return np.asarray(first - np.exp(log_second) + error, dtype=np.float64)
 
 
 @lru_cache(maxsize=256)
 def _pure_losses(pure: tuple[tuple[Fraction, int], ...]) -> tuple[Floats, Floats, float]:
     """Losses of all pure stages together, float64[n], their probabilities, float64[n], and that of an infinite loss."""
     stages = [_repeated(epsilon, number) for epsilon, number in pure]
-    infinite = sum(stage_infinite for _, _, stage_infinite in stages) * (1.0 + _SUM_ERROR)
+    infinite = sum(stage_infinite for _, _, stage_infinite in stages)
     if math.prod(len(losses) for losses, _, _ in stages) > MAX_ATOMS:
         return *_composed_on_grid([(losses, weights) for losses, weights, _ in stages]), infinite
     losses, weights = np.zeros(1), np.ones(1)
@@ -238,7 +243,7 @@ def _composed_on_grid(stages: Sequence[tuple[Floats, Floats]]) -> tuple[Floats, 
         positions = (losses - losses[0]) / step
         places = np.floor(positions).astype(np.int64)
         upper = weights * (np.expm1(-step * (positions - places)) / np.expm1(-step))
-        lower = np.maximum(weights - upper, 0.0)
+        lower = weights - upper
         longer = np.zeros(len(composed) + int(places[-1]) + 1)
         for place, below, above in zip(places.tolist(), lower.tolist(), upper.tolist(), strict=True):
             longer[place : place + len(composed)] += below * composed

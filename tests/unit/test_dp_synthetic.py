@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -815,3 +816,113 @@ def test_too_many_events_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(synthetic, "MAX_EVENTS", 209)
     with pytest.raises(BoundError, match="add up to 210 events"):
         _release(log)
+
+
+@pytest.mark.parametrize("decisive", [1, 2])
+def test_released_cases_agree_with_every_level(decisive: int) -> None:
+    """300 cases are "ab" and 100 "ba" by one level of the model; the other one and the counts of stage 3 are noise."""
+    one, other = (0, 1), (1, 0)
+    scales = [UNIT / 100 if order == decisive else 1e5 * UNIT for order in (1, 2)]
+    first = _level([[0, 300 * UNIT, 100 * UNIT], [100 * UNIT, 0, 300 * UNIT], [300 * UNIT, 100 * UNIT, 0]], scales[0])
+    # Its contexts are the start, then a, and the start, then b.
+    cells = np.asarray([[0, 300 * UNIT, 0], [100 * UNIT, 0, 0]], dtype=np.int64)
+    second = ContextLevel(np.asarray([2 * 3 + 0, 2 * 3 + 1]), cells, np.full(2, scales[1]))
+    found = dict(
+        synthetic._fitted(
+            [one, other], np.asarray([200, 200]), {}, {}, [first, second], 2, 100, 1e5, EqualNoise(seed=7)
+        )
+    )
+    assert found == {one: pytest.approx(300, abs=2), other: pytest.approx(100, abs=2)}
+
+
+# the account of a series
+
+
+def _selecting(**shares: str) -> Design:
+    bounds = times.PublicTimeBounds(DAY, (0, 30 * DAY)) if "times" in shares else None
+    written = Shares.of(shares, labels=True, times=bounds is not None)
+    return Design(max_labels=3, case_weight=2, bounds=bounds, shares=written)
+
+
+EVERY_STAGE = {"labels": "0.1", "variants": "0.2", "model": "0.2", "weights": "0.2", "times": "0.3"}
+
+
+@pytest.mark.parametrize("person", [1, 3])
+def test_the_noise_of_every_stage_is_accounted_for(person: int) -> None:
+    """What one person changes, c = 1 or 3: c cases of one label, c variants, B c of the model, 3/2 of it of times."""
+    terms, design = Terms.of(1, "1e-3", person), _selecting(**EVERY_STAGE)
+    budget = StageBudget.of(terms, design)
+    labels, variants, model, timed, weights = budget.draws(terms, design)
+    assert [draw.sensitivity for draw in (labels, variants, model, timed)] == [
+        UNIT * person,
+        person,
+        2 * UNIT * person,
+        3 * UNIT * person,
+    ]
+    for draw, stage in ((labels, "labels"), (variants, "variants"), (model, "model"), (timed, "times")):
+        assert draw.kind == "gaussian"
+        assert float(draw.scale) == pytest.approx(_gaussian(budget.rho(stage), int(draw.sensitivity)), rel=1e-12)
+    assert (labels.delta, variants.delta, model.delta, timed.delta) == (Fraction(1, 20_000), Fraction(1, 20_000), 0, 0)
+    assert (weights.kind, weights.epsilon) == ("pure", Fraction(2, 10) * budget.gain)
+
+
+@pytest.mark.parametrize(
+    "design",
+    [
+        Design(activities=("a", "b")),
+        _selecting(**EVERY_STAGE),
+        _selecting(labels="0.1", model="0.6", weights="0.3"),
+        _selecting(labels="0.5", variants="0.1", model="0.2", weights="0.2"),
+    ],
+)
+@pytest.mark.parametrize("person", [1, 2])
+def test_a_gain_is_the_largest_that_every_release_of_the_series_keeps(design: Design, person: int) -> None:
+    """In parts of 1,024. The release that selects labels and the later ones keep delta; with one part more, one of
+    them does not."""
+    terms = Terms.of(2, "1e-3", person)
+    budget = StageBudget.of(terms, design)
+    assert budget.gain > 1
+    assert 1024 % budget.gain.denominator == 0
+
+    def deltas(gain: Fraction) -> list[float]:
+        first = replace(budget, gain=gain)
+        releases = [first, first.after_labels()] if first.labels else [first]
+        return [release.composition(terms, design).delta(2) - float(release.delta_composed) for release in releases]
+
+    assert max(deltas(budget.gain)) <= 0
+    assert max(deltas(budget.gain + Fraction(1, 1024))) > 0
+
+
+def test_noise_of_so_small_a_scale_has_no_gain() -> None:
+    """Its privacy loss is not known exactly: epsilons are added up."""
+    terms = Terms.of(20, "0.1")
+    assert StageBudget.of(terms, Design(activities=("a", "b"))).gain == 1
+
+
+def test_the_release_of_the_larger_loss_stands_for_a_series() -> None:
+    """With frequent variants that is a later one: their noise has the smallest scale, and they get a part of that of
+    labels. If nearly all of it goes to a model of long cases, whose scale is larger, it is the first one."""
+    terms = Terms.of(1, "1e-3")
+    long_cases = replace(_selecting(labels="0.6", model="0.1", weights="0.3"), case_weight=20)
+    for design, is_later in ((_selecting(**EVERY_STAGE), True), (long_cases, False)):
+        budget = StageBudget.of(terms, design)
+        later = budget.after_labels()
+        assert (later.composition(terms, design).distance > budget.composition(terms, design).distance) == is_later
+        expected = (later if is_later else budget).draws(terms, design)
+        assert synthetic.series_draws(budget, terms, design) == expected
+        assert synthetic.series_draws(later, terms, design) == later.draws(terms, design)
+
+
+def test_a_series_of_too_small_a_scale_has_no_known_noise() -> None:
+    """The ledger then keeps its epsilon."""
+    terms, design = Terms.of(20, "0.1"), Design(activities=("a", "b"))
+    assert synthetic.series_draws(StageBudget.of(terms, design), terms, design) == ()
+
+
+@pytest.mark.parametrize("timed", [False, True])
+def test_labels_of_added_releases_are_paid_by_the_model(timed: bool) -> None:
+    """A tenth of what times leave: the model has six tenths in place of seven."""
+    left = Fraction(4, 5) if timed else Fraction(1)
+    assert Shares.adding_up(times=timed, labels=True) == Shares(
+        labels=left / 10, variants=Fraction(0), model=left * 6 / 10, weights=left * 3 / 10, times=1 - left
+    )

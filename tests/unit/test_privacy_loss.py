@@ -353,6 +353,22 @@ def test_an_epsilon_is_found_for_small_and_large_distances(distance: Fraction) -
         assert reference(distance, [], epsilon - Fraction(1, 1000)) > ball(DELTA)
 
 
+@pytest.mark.parametrize("distance", [Fraction(1, 10**4), Fraction(1), Fraction(400)])
+@pytest.mark.parametrize("pure", [[], [Fraction(1, 3)] * 2])
+def test_a_delta_below_that_of_rare_losses_has_an_epsilon(distance: Fraction, pure: list[Fraction]) -> None:
+    """Losses rarer than 1e-40 count as infinite, so the bound of the tails is left: enough, and within a twentieth."""
+    delta = Fraction(1, 10**60)
+    epsilon = Composition.of([distance], pure).epsilon(delta)
+    assert not ball(delta) < reference(distance, pure, epsilon - Fraction(ROUNDED_EPSILON))
+    assert reference(distance, pure, epsilon * Fraction(19, 20)) > ball(delta)
+
+
+def test_the_epsilon_of_a_tiny_distance_is_that_of_the_rounding() -> None:
+    """Also if delta is below that of rare losses: tails of m = 10^-10 add no millionth."""
+    epsilon = Composition.of([Fraction(1, 10**20)], []).epsilon(Fraction(1, 10**60))
+    assert ROUNDED_EPSILON < epsilon < 1.01 * ROUNDED_EPSILON
+
+
 def test_a_delta_that_is_smaller_by_a_hair_is_not_exceeded() -> None:
     """By a part in 10^10: the epsilon, or the noise, of the delta itself would exceed it."""
     composition = Composition.of([Fraction(1, 50)], [Fraction(1, 10)])

@@ -145,25 +145,29 @@ def threshold(scale: float, delta: Fraction, max_labels: int, cases_per_person: 
     """
     if not 0 < delta < 1 or max_labels < 1 or cases_per_person < 1:
         raise InputError("labels need 0 < delta_dp < 1, max_labels >= 1 and cases_per_person >= 1")
-    person = cases_per_person
-    new_labels = [(person * label_weight(k), k) for k in range(1, max_labels + 1)]
-    if person > 1:
-        new_labels += [(label_weight(k), person * k) for k in range(1, max_labels + 1)]
+    new_labels = {
+        new
+        for k in range(1, max_labels + 1)
+        for new in ((cases_per_person * label_weight(k), k), (label_weight(k), cases_per_person * k))
+    }
     # Floats only say where to look, and put the number that decides first; `_keeps` decides.
     near = {new: new[0] + _quantile(scale, delta, new[1]) for new in new_labels}
-    new_labels.sort(key=lambda new: -near[new])
-    least = near[new_labels[0]]
-    while not all(_keeps(scale, least - weight, delta, number) for weight, number in new_labels):
-        least += 1
-    while all(_keeps(scale, least - 1 - weight, delta, number) for weight, number in new_labels):
+    in_order = sorted(new_labels, key=lambda new: -near[new])
+
+    def is_kept(least: int) -> bool:
+        return all(_keeps(scale, least - weight, delta, number) for weight, number in in_order)
+
+    least = near[in_order[0]]
+    while is_kept(least):
         least -= 1
+    while not is_kept(least):
+        least += 1
     return least
 
 
 def _quantile(scale: float, delta: Fraction, labels: int) -> int:
-    """Return about the least z with P[N >= z] <= delta / labels."""
-    chance = min(float(delta) / labels, 0.5)
-    return max(math.floor(-scale * NormalDist().inv_cdf(chance)) + 1, 1)
+    """Return about the least z >= 0 with P[N >= z] <= delta / labels."""
+    return round(-scale * NormalDist().inv_cdf(min(float(delta) / labels, 0.5)))
 
 
 def _keeps(scale: float, distance: int, delta: Fraction, labels: int) -> bool:

@@ -78,10 +78,17 @@ def kind_of(error: OSError) -> type[VeilstreamError]:
     return VeilstreamError if error.errno in _SHORT else InputError
 
 
-def shortage(error: OSError) -> UnavailableError | None:
+def shortage(error: OSError, place: str | None = None) -> UnavailableError | None:
     """Return what to raise if a disk, the memory or a limit is used up.
 
     Nothing that was written is lost then, and a later try continues from there, so a service manager shall make one.
+
+    Parameters
+    ----------
+    error
+        The error of the system.
+    place
+        Where the program writes. It is shown if the error names no file: libraries that write often leave it out.
 
     Returns
     -------
@@ -90,7 +97,7 @@ def shortage(error: OSError) -> UnavailableError | None:
     """
     if error.errno not in _SHORT:
         return None
-    location = error.filename or "the disk"
+    location = error.filename or place or "the disk"
     return UnavailableError(
         f"{location}: {error.strerror}; free some space (or raise the limit) and start again, nothing is lost"
     )

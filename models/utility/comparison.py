@@ -7,6 +7,8 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 
+import numpy as np
+
 from models.errors import InputError
 from models.eventlog import EventLog, Ints
 from models.knowledge import NANOSECONDS
@@ -128,13 +130,21 @@ def _of_times(original: EventLog, released: EventLog) -> Mapping[str, Any]:
 
 
 def _refuse_incomparable(original: EventLog, released: EventLog, carries: tuple[str, ...]) -> None:
-    """Raise InputError for a perspective that the release does not show, or shows under other names."""
+    """Raise InputError for a perspective that the release does not show, or shows under other names.
+
+    Without an activity in common most measures have their worst value, and the distances of edges, which are taken
+    over common ones, their best.
+    """
     from models.utility.graphs import ordinal, same_names
 
     if not carries:
         raise InputError("perspective names nothing; use activity, resource or relative_time")
     if "relative_time" in carries and ordinal(released) and not ordinal(original):
         raise InputError("perspective relative_time: the release carries no times, only the order of events")
+    if original.n_events and released.n_events and _activities(original).isdisjoint(_activities(released)):
+        raise InputError(
+            "the release has no activity of the original: are they of one process, with the same names of activities?"
+        )
     # A log without any resource is named by data utility itself.
     both_have_resources = all((log.resource.codes >= 0).any() for log in (original, released))
     if "resource" in carries and both_have_resources and not same_names(original, released):
@@ -142,6 +152,10 @@ def _refuse_incomparable(original: EventLog, released: EventLog, carries: tuple[
             "perspective resource: no resource of the release is in the original; pseudonyms cannot be compared "
             "(keep_resources of anonymize, process.raw_resources)"
         )
+
+
+def _activities(log: EventLog) -> set[Any]:
+    return {log.activity.values[code] for code in np.unique(log.activity.codes).tolist() if code >= 0}
 
 
 def _iso(moment: int) -> str:

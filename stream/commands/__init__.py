@@ -16,11 +16,12 @@ import signal
 import stat
 import sys
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Annotated
 
 import typer
 
-from models.errors import VeilstreamError
+from models.errors import VeilstreamError, shortage
 from stream.commands import _overview
 from stream.values.memory import give_back
 from stream.values.visible import visible
@@ -150,10 +151,19 @@ def execute(arguments: list[str] | None = None) -> int:
         if isinstance(error, BrokenPipeError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return 1
-        return _fail(f"{error.filename or 'the disk'}: {error.strerror or error}", 1)
+        short = shortage(error, _output_of(words))
+        return _fail(f"{error.filename or 'the disk'}: {error.strerror or error}" if short is None else str(short), 1)
     if outcome == _INTERRUPTED:
         return _fail("interrupted", 1)
     return outcome if isinstance(outcome, int) else 0
+
+
+def _output_of(words: Sequence[str]) -> str | None:
+    """Return the place that a command line writes to; None if it names none."""
+    for option, value in pairwise(words):
+        if option in ("-o", "--output"):
+            return value
+    return None
 
 
 def _usage(error: Exception) -> str:

@@ -18,6 +18,7 @@ from prometheus_client import CollectorRegistry
 
 from connectors.kafka.source import Source
 from models.errors import RefusedError, VeilstreamError
+from stream.commands import execute
 from stream.config.settings import Settings
 from stream.daemon import coordinator as coordinators
 from stream.daemon.coordinator import Coordinator
@@ -169,3 +170,20 @@ def test_the_free_space_is_exported_for_each_place_and_asked_at_each_scrape(tmp_
     free["operator"] = 70.0
     assert registry.get_sample_value("veilstream_free_bytes", labels) == 70.0
     assert registry.get_sample_value("veilstream_free_bound_bytes", {"process": "p"}) == 64
+
+
+@pytest.mark.parametrize("option", ["-o", "--output"])
+def test_a_command_that_fills_the_disk_names_its_folder_and_the_way_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], option: str
+) -> None:
+    """Libraries that write leave the file out of their error: "the disk" is one of several on a server."""
+
+    def full(*_arguments: Any, **_options: Any) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    log = tmp_path / "log.csv"
+    log.write_text("case:concept:name,concept:name,time:timestamp\n1,a,2024-01-01T00:00:00Z\n")
+    monkeypatch.setattr(OperatorFolder, "__init__", full)
+    assert execute(["replay", str(log), option, str(tmp_path / "out")]) == 1
+    error = capsys.readouterr().err
+    assert f"{tmp_path / 'out'}: No space left on device; free some space" in error

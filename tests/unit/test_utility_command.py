@@ -85,3 +85,16 @@ def test_bad_usage(original: Path, capfd: Any, arguments: list[str], message: st
     error = capfd.readouterr().err
     assert message in error
     assert error.count("\n") == 1
+
+
+def test_a_release_without_an_activity_of_the_original_is_refused(
+    original: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Names in capitals, or another file: a distance of 0 between common edges looked like a perfect release."""
+    released = tmp_path / "released.csv"
+    text = (tmp_path / _written(tmp_path, "abc", "ab")).read_text()
+    released.write_text(text.replace(",a,", ",A,").replace(",b,", ",B,").replace(",c,", ",C,"))
+    assert run(["utility", str(original), str(released), "--fitness", "none"]) == 2
+    assert "no activity of the original" in capfd.readouterr().err
+    released.write_text(text.replace(",a,", ",A,"))
+    assert run(["utility", str(original), str(released), "--fitness", "none"]) == 0

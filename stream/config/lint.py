@@ -39,7 +39,7 @@ where nearly every case has a trace of its own. For the third, compare the peaks
 
     python -m benchmarks.cuts --increments --cuts 4 --cases 20000
 
-Their difference is 860 bytes an event for cohorts, and `tlkc` took 1,030 on the same log. The fold alone
+Their difference is 670 bytes an event for cohorts, and `tlkc` took 1,030 on the same log. The fold alone
 takes 60 to 75 bytes for an event without attributes (`python -m benchmarks.years_in_memory --kept`).
 """
 

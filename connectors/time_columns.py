@@ -107,7 +107,7 @@ def readable_times(
 
 def zoneless(place: str, name: str) -> InputError:
     """Return the error for a time without a zone."""
-    return InputError(f"{place}: {name} has no time zone; name the zone of the log with --timezone")
+    return InputError(f"{place}: {name} has no time zone; {bad_rows.NAME_THE_ZONE}")
 
 
 def _unit_and_format(reading: Reading) -> tuple[str | None, str | None]:
@@ -381,7 +381,7 @@ class _TimeTexts:
         if self.reading.timezone is None:
             if not rows_with and not self.reading.declared:
                 raise zoneless(self.place_of(self._first_row(int(without[0]))), self.name)
-            reason = f"has no time zone; name the zone of the log with --timezone ({mixed})"
+            reason = f"has no time zone; {bad_rows.NAME_THE_ZONE}; {mixed}"
             self.unreadable.update(dict.fromkeys(without.tolist(), (bad_rows.ZONELESS, reason)))
         elif rows_with:
             self.reading.say(f"{self.name}: {mixed}, which are read in {self.reading.timezone}")

@@ -251,7 +251,7 @@ class Collector:
 
     def _count_bad(self, cause: str, place: str, text: str) -> None:
         assert self.bad is not None  # noqa: S101 - else nothing is left out
-        reason = cause if cause != bad_rows.ZONELESS else f"{cause}; name the zone of the log with --timezone"
+        reason = cause if cause != bad_rows.ZONELESS else f"{cause}; {bad_rows.NAME_THE_ZONE}"
         self.bad.add(cause, lambda: place, lambda: text, lambda: f": {reason}")
 
     def _starts(self) -> Ints:

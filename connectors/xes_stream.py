@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import IO, Any, cast
 from xml.parsers import expat
 
+from connectors.bad_rows import NAME_THE_ZONE, ZONELESS
 from connectors.times import ZonelessError
 from models.errors import InputError
 
@@ -191,7 +192,7 @@ def _parse(parser: expat.XMLParserType, chunk: bytes, final: bool, path: Path) -
 def refusal(error: Exception, path: Path, line: int) -> InputError:
     """Return the error for input that a callback could not read, with file and line."""
     if isinstance(error, ZonelessError):
-        error = ValueError("a time without a zone; name the zone of the log with --timezone")
+        error = ValueError(f"{ZONELESS}; {NAME_THE_ZONE}")
     return InputError(f"{path}: line {line}: {error}")
 
 

@@ -414,7 +414,9 @@ def broken_times() -> Iterator[Entry]:
         "'A/A AAAAAA'",
         reading=zone,
     )
-    yield times("no zone", ["2020-01-01 10:00"], "line 2: Timestamp has no time zone", "--timezone")
+    yield times(
+        "no zone", ["2020-01-01 10:00"], "line 2: Timestamp has no time zone", "--timezone (such as Europe/Berlin)"
+    )
     yield times("no zone, day first", ["31/12/2020"], "line 2: Timestamp has no time zone", "--timezone")
     yield times("no zone in one", ["2020-01-01T00:00:00Z", "2020-01-01 10:00"], "line 3", "no time zone", "--timezone")
     yield times(

@@ -89,7 +89,9 @@ def test_the_saved_outputs_are_those_of_a_run(run: Any, saved: Any) -> None:
 
 def test_the_reader_gets_what_the_text_says(run: Any, folder: Path) -> None:
     """The refusal, the saved file with its header, two releases that break the promise, a series that keeps it."""
-    assert "has no time zone; name the zone of the log with timezone=..." in output_of(run, "except vs.InputError")
+    assert "has no time zone; name the zone of the log with timezone=... (such as Europe/Berlin)" in output_of(
+        run, "except vs.InputError"
+    )
     assert "1970-01-01" in output_of(run, "release.log.head()")
     header = gzip.decompress((folder / "release.xes.gz").read_bytes()).decode().split("<trace>")[0]
     assert "tlkc" in header

@@ -92,6 +92,15 @@ def test_noise_of_about_one_unit_needs_a_distance_of_two() -> None:
     assert labels.threshold(1.0, Fraction(3, 10), 1) == UNIT + 2
 
 
+def test_the_threshold_does_not_depend_on_the_digits_of_the_caller() -> None:
+    """A caller that computes with three digits gets the same number."""
+    asked = (3.0 * UNIT, Fraction(1, 10**6), 8, 2)
+    expected = labels.threshold.__wrapped__(*asked)
+    with localcontext() as context:
+        context.prec = 3
+        assert labels.threshold.__wrapped__(*asked) == expected
+
+
 def test_many_labels_at_once_decide_the_threshold() -> None:
     """A threshold for one label would let some label of a person with 64 of them out far more often than delta."""
     scale, delta = 3.0 * UNIT, Fraction(1, 100)

@@ -12,7 +12,7 @@ import pytest
 
 from stream.fold.records import Tick
 from tests.kafka.broker import Broker, ForeignBroker
-from tests.kafka.site import PATIENCE, Site, publication
+from tests.kafka.site import IDENTITY, PATIENCE, Site, publication
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(1800), pytest.mark.slow]
 
@@ -52,7 +52,10 @@ def test_hosts_whose_clocks_are_wrong_move_nothing(broker: AnyBroker, name: str,
     release with a dp promise is published at its moment, and an event of now is none of the future."""
     clock = tmp_path / "clock"
     clock.write_text("86400")
-    windows = publication("hourly", '{ every = "1h", time = "wall" }') + publication("counted", "{ new_cases = 5 }")
+    # Hours of the clock would end during one of a hundred runs; this one ends in half an hour.
+    begun = datetime.now(UTC) - timedelta(minutes=30)
+    hourly = publication("hourly", '{ every = "1h", time = "wall" }', f'start = "{begun.isoformat()}"\n{IDENTITY}')
+    windows = hourly + publication("counted", "{ new_cases = 5 }")
     one = Site(broker.bootstrap, name, tmp_path, windows + _noisy("{ new_cases = 5 }"))
     past = datetime(2024, 1, 1, tzinfo=UTC)
     try:

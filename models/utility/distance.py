@@ -208,11 +208,13 @@ def distances(rows: Sequence[str], columns: Sequence[str], dtype: type[np.floati
 
 
 def _shares(counts: Counter[str], order: list[str]) -> Floats:
-    numbers = _numbers(counts, order)
-    return np.asarray(numbers / numbers.sum(), dtype=np.float64)
+    """Return the share of each variant. The counts of a sample are no whole numbers."""
+    weights = np.asarray([counts[variant] for variant in order], dtype=np.float64)
+    return np.asarray(weights / weights.sum(), dtype=np.float64)
 
 
 def _numbers(counts: Counter[str], order: list[str]) -> Ints:
+    """Return the number of cases of each variant."""
     return np.asarray([counts[variant] for variant in order], dtype=np.int64)
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import numpy as np
 import pytest
 
 from models.errors import InputError, VeilstreamError
 from models.eventlog import EventLog
-from models.utility.distance import data_utility, data_utility_at_least, distances
+from models.utility.distance import data_utility, data_utility_at_least, distances, earth_movers_distance
 from models.utility.transport import DENSE, least_cost, least_cost_over
 
 
@@ -64,6 +66,15 @@ def test_the_bound_follows_each_case_and_drops_what_has_no_origin() -> None:
     assert bound <= exact + 1e-12
     assert bound == pytest.approx(exact)
     assert data_utility_at_least(original, released, np.asarray([-1, -1])) <= exact + 1e-12
+
+
+def test_weights_of_a_sample_need_not_be_whole() -> None:
+    """Half of the mass moves from "a" to "b", also where the weights are below 1."""
+    first = Counter({"a": 0.5, "b": 0.5})
+    second = Counter({"a": 0.0, "b": 1.0})
+    assert earth_movers_distance(first, second) == pytest.approx(0.5)  # type: ignore[arg-type]
+    thirds = Counter({"a": 4 / 3, "b": 2 / 3})
+    assert earth_movers_distance(thirds, Counter({"a": 1, "b": 1})) == pytest.approx(1 / 6)  # type: ignore[arg-type]
 
 
 def test_a_chain_of_nodes_needs_no_simplex(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -117,6 +117,25 @@ class Column:
         codes = np.fromiter(map(code_of.__getitem__, entries), np.int32, count=len(entries))
         return cls(codes, values)
 
+    @classmethod
+    def together(cls, columns: Iterable[Column]) -> Column:
+        """Return the entries of several columns, one column after the other, in one coding.
+
+        Examples
+        --------
+        >>> both = Column.together([Column.encode(["a", "b"]), Column.encode(["b", None])])
+        >>> both.decode(), both.values
+        (['a', 'b', 'b', None], ('a', 'b'))
+        """
+        code_of: dict[Any, int] = {}
+        parts = [np.zeros(0, dtype=np.int32)]
+        for column in columns:
+            codes = [code_of.setdefault(value, len(code_of)) for value in column.values]
+            # The last place is that of missing values, whose code is -1.
+            table = np.asarray([*codes, MISSING], dtype=np.int32)
+            parts.append(table[column.codes])
+        return cls(np.concatenate(parts), tuple(code_of))
+
     def __len__(self) -> int:
         """Return the number of entries."""
         return len(self.codes)

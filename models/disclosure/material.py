@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -153,19 +153,19 @@ class Material:
                 "writes its activities in other words"
             )
         attributes = {
-            name: _together([log.sensitive([name]) if log.n_cases else Column(_NONE, ()) for log in logs])
+            name: Column.together([log.sensitive([name]) if log.n_cases else Column(_NONE, ()) for log in logs])
             for name in profile.attributes
         }
         if profile.start:
             if not shows_dates(released, original):
                 raise InputError("start: the release shows no dates, so knowing when a case began is of no use")
-            attributes[STARTED] = _together([_started(log, profile.start) for log in logs])
+            attributes[STARTED] = Column.together([_started(log, profile.start) for log in logs])
         starts = _starts_together(logs)
-        known_items = _together(
+        known_items = Column.together(
             [_named(items(log, profile.knowledge)) if log.n_events else Column(_NONE, ()) for log in logs]
         )
         traces = view_of_items(starts, known_items, profile.knowledge.structure, attributes)
-        activities = _together([_named(log.activity) for log in logs])
+        activities = Column.together([_named(log.activity) for log in logs])
         return cls(*logs, profile, traces, view_of_items(starts, activities, "seq", {}))
 
     @property
@@ -275,27 +275,21 @@ def pooled(logs: Sequence[EventLog]) -> EventLog:
     return EventLog(
         case_ids=tuple(f"{number}/{case}" for number, log in enumerate(logs) for case in log.case_ids),
         starts=_starts_together(logs),
-        activity=_together([log.activity for log in logs]),
+        activity=Column.together([log.activity for log in logs]),
         time=np.concatenate([log.time for log in logs]),
-        resource=_together([log.resource for log in logs]),
+        resource=Column.together([log.resource for log in logs]),
         row=np.concatenate([log.row for log in logs]),
-        case_attributes={name: _together([log.case_attributes[name] for log in logs]) for name in sorted(of_cases)},
-        event_attributes={name: _together([log.event_attributes[name] for log in logs]) for name in sorted(of_events)},
+        case_attributes={
+            name: Column.together([log.case_attributes[name] for log in logs]) for name in sorted(of_cases)
+        },
+        event_attributes={
+            name: Column.together([log.event_attributes[name] for log in logs]) for name in sorted(of_events)
+        },
     )
 
 
 def _starts_together(logs: Sequence[EventLog]) -> Ints:
     return starts_of(np.concatenate([log.lengths for log in logs]))
-
-
-def _together(columns: Sequence[Column]) -> Column:
-    """Return several columns one below the other, in one coding."""
-    code_of: dict[Any, int] = {}
-    parts = []
-    for column in columns:
-        codes = [code_of.setdefault(value, len(code_of)) for value in column.values]
-        parts.append(np.asarray([*codes, MISSING], dtype=np.int32)[column.codes])
-    return Column(np.concatenate(parts), tuple(code_of))
 
 
 def _named(column: Column) -> Column:

@@ -34,9 +34,11 @@ from stream.release.stages import MechanismMemory, ReleaseInputs
 log = logging.getLogger("veilstream")
 
 KEPT_MEMORIES = 10
-"""So many of the last published releases of a publication keep the state that its mechanism left. The next build reads
-the last one alone, and each holds every case released before it: without a limit they grow with the square of the
-releases. The others are for a person who has to look at what happened."""
+"""Number of the last published releases of a publication that keep the state that its mechanism left.
+
+The next build reads the last one alone, and each holds every case released before it: without a limit they grow
+with the square of the releases. The others are for a person who has to look at what happened.
+"""
 
 NO_MEMORY = b"null"
 

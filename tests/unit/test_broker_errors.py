@@ -137,7 +137,7 @@ JOINED = {"authorized_operations": ["READ", "DESCRIBE"], "error": None}
 def test_a_start_names_what_the_broker_does_not_let_a_role_do(
     role: Literal["ingest", "coordinator"], topics: dict[str, Any], group: object, problems: list[tuple[str, bool]]
 ) -> None:
-    """What is needed from the first minute is fatal; a letter or a stream of events may never be written."""
+    """A permission that is always needed is fatal; a letter or a stream of events may never be written."""
     found = check_permissions(_Guarded(topics, group), "p", SOURCE, role)
     assert [(problem.text.split(": the broker does not allow it; ")[0], problem.fatal) for problem in found] == problems
     assert all(problem.forbidden == problem.fatal for problem in found)

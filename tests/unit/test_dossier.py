@@ -548,7 +548,7 @@ def test_a_process_map_has_no_cases(tmp_path: Path, capfd: pytest.CaptureFixture
 def test_an_officer_who_may_only_read_the_folder_gets_the_dossier(
     folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """The copy for the console cannot be kept: a file in the place of its folder stands for a read-only disk."""
+    """The copy for the console cannot be kept: a file in the place of its folder acts as a read-only disk."""
     copy = tmp_path / "copy"
     shutil.copytree(folder, copy)
     shutil.rmtree(copy / "operator" / "for_officers", ignore_errors=True)

@@ -849,7 +849,7 @@ EVERY_STAGE = {"labels": "0.1", "variants": "0.2", "model": "0.2", "weights": "0
 
 @pytest.mark.parametrize("person", [1, 3])
 def test_the_noise_of_every_stage_is_accounted_for(person: int) -> None:
-    """What one person changes, c = 1 or 3: c cases of one label, c variants, B c of the model, 3/2 of it of times."""
+    """A person with c = 1 or 3 cases changes c cases of one label, c variants, B c of the model, 3/2 of it of times."""
     terms, design = Terms.of(1, "1e-3", person), _selecting(**EVERY_STAGE)
     budget = StageBudget.of(terms, design)
     labels, variants, model, timed, weights = budget.draws(terms, design)

@@ -108,7 +108,7 @@ def test_a_life_sign_leaves_everything_else(tmp_path: Path) -> None:
 
 
 def test_a_status_that_cannot_be_read_is_not_a_missing_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Another user runs the coordinator. A folder in its place stands for that: root may read everything."""
+    """Another user runs the coordinator. A folder in its place cannot be read either: root may read every file."""
     (tmp_path / "operator" / "status.json").mkdir(parents=True)
     assert execute(["status", "-o", str(tmp_path)]) == 2
     error = capsys.readouterr().err

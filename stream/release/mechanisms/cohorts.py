@@ -13,9 +13,9 @@ A build (`TlkcCohorts.build`) goes through these steps:
 4. Make the cases that leave satisfy TLKC as a log of their own (`models.anonymize.cohorts.cohort`): the new cohort.
 5. Add it to the registry, and release all cohorts that the publication shows.
 
-The file has the documents of the registry (`Memory`, `Cohort`), the registry with its index (`PublishedCohorts`), and
-the mechanism (`TlkcCohorts`). A cohort is kept in columns: a case of ten events takes some 190 bytes in memory, and in
-lists of Python values it would take 570.
+The file has the documents of the registry (`Memory`, `Cohort`), the registry with its index
+(`PublishedCohorts`), and the mechanism (`TlkcCohorts`). A cohort is kept in columns: a case of ten events
+takes some 190 bytes in memory, and in lists of Python values it would take 570.
 """
 
 from __future__ import annotations
@@ -174,7 +174,10 @@ def _array(kind: Any, values: Any) -> Any:
 
 
 def _columns_of(cohort: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a cohort of versions 1 and 2, which had a row [activity, resource, time, sensitive, exposed] a case."""
+    """Return a cohort of versions 1 and 2 in columns.
+
+    It has a row [activity, resource, time, sensitive, exposed] for each case.
+    """
     rows = list(cohort["cases"].values())
     values_of_case = [sensitive for _, _, _, sensitive, _ in rows]
     names = dict.fromkeys(name for values in values_of_case for name in values)
@@ -185,9 +188,9 @@ def _columns_of(cohort: Mapping[str, Any]) -> dict[str, Any]:
         "activity": _column_document(value for activity, *_ in rows for value in activity),
         "resource": _column_document(value for _, resource, *_ in rows for value in resource),
         "time": [value for _, _, time, _, _ in rows for value in time],
-        "sensitive": {name: _column_document(values.get(name) for values in values_of_case) for name in names},
     }
-    return {**cohort, **columns}
+    sensitive = {name: _column_document(values.get(name) for values in values_of_case) for name in names}
+    return {**cohort, **columns, "sensitive": sensitive}
 
 
 def _column_document(values: Iterable[Any]) -> dict[str, Any]:
@@ -198,22 +201,6 @@ def _column_document(values: Iterable[Any]) -> dict[str, Any]:
 def _missing(entries: int) -> Column:
     """Return a column without a value."""
     return Column(np.full(entries, MISSING, dtype=np.int32), ())
-
-
-def _together(columns: Sequence[Column]) -> Column:
-    """Return the entries of several columns, one column after the other."""
-    number_of_value: dict[Any, int] = {}
-    codes = []
-    for column in columns:
-        numbers = [number_of_value.setdefault(value, len(number_of_value)) for value in column.values]
-        number_of_code = np.asarray([*numbers, MISSING], dtype=np.int32)
-        codes.append(number_of_code[column.codes])
-    return Column(_joined_arrays(codes, np.int32), tuple(number_of_value))
-
-
-def _joined_arrays(arrays: Sequence[npt.NDArray[Any]], dtype: type[np.integer]) -> npt.NDArray[Any]:
-    """Return the elements of several arrays; an empty array of none."""
-    return np.concatenate([np.zeros(0, dtype=dtype), *arrays])
 
 
 @dataclass(frozen=True, slots=True)
@@ -332,7 +319,7 @@ class PublishedCohorts:
         )
 
     def places(self, exposure: Exposure) -> Ints:
-        """Return the place of each exposed case among the published ones, int64[C]; -1 if it is not published."""
+        """Return the place of each exposed case among the published ones, int64[C]; -1 if not published."""
         names = exposure.log.case_ids
         places = map(self.place_of.get, names, itertools.repeat(-1))
         return np.fromiter(places, np.int64, count=len(names))
@@ -441,14 +428,14 @@ class PublishedCohorts:
     def _all(self, attributes: Sequence[str]) -> EventLog:
         """Return all cases of the cohorts as one log, with some attributes of the cases."""
         cohorts = self.cohorts
-        time = _joined_arrays([cohort.time for cohort in cohorts], np.int64)
-        columns = {name: _together([cohort.values(name) for cohort in cohorts]) for name in attributes}
+        time = np.concatenate([cohort.time for cohort in cohorts])
+        columns = {name: Column.together([cohort.values(name) for cohort in cohorts]) for name in attributes}
         return EventLog(
             case_ids=tuple(itertools.chain.from_iterable(cohort.cases for cohort in cohorts)),
-            starts=starts_of(_joined_arrays([cohort.lengths for cohort in cohorts], np.int64)),
-            activity=_together([cohort.activity for cohort in cohorts]),
+            starts=starts_of(np.concatenate([cohort.lengths for cohort in cohorts])),
+            activity=Column.together([cohort.activity for cohort in cohorts]),
             time=time,
-            resource=_together([cohort.resource for cohort in cohorts]),
+            resource=Column.together([cohort.resource for cohort in cohorts]),
             row=np.arange(len(time), dtype=np.int64),
             case_attributes=columns,
         )
@@ -468,7 +455,7 @@ class PublishedCohorts:
         """Count the events that were recorded after their case was published: they are lost."""
         places = self.places(exposure)
         is_published = places >= 0
-        exposed_then = _joined_arrays([cohort.exposed for cohort in self.cohorts], np.int64)
+        exposed_then = np.concatenate([cohort.exposed for cohort in self.cohorts])
         recorded_since = exposure.log.lengths[is_published] - exposed_then[places[is_published]]
         return int(np.maximum(recorded_since, 0).sum())
 

@@ -137,6 +137,7 @@ class AuditPart(TypedDict, total=False):
     audience: Any
     config_digest: Any
     budget: Any
+    carries: Any
     content: Any
     dp: Any
     bounds: Any

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from stream.ledger.view import Account
     from stream.release.spec import PublicationSpec
 
-LOOSER_WHEN_SMALLER = ("K", "L")
+LOOSER_WHEN_SMALLER = ("K", "L", "cases_per_person")
 """Parameters of mechanisms that protect less when they are smaller. One that is absent here is never reported."""
 
 LOOSER_WHEN_LARGER = ("C", "epsilon", "rho", "delta_dp", "delta")
@@ -67,7 +67,12 @@ def looser_terms(spec: PublicationSpec, seal: SealEntry, earlier: AuditDocument)
     place = f"at release {seal.sequence}"
     sentences = looser_mechanism(mechanism, earlier.get("mechanism") or {}, place)
     sentences += _looser_bounds(spec.gate.bounds, earlier.get("bounds") or {}, place)
+    sentences += _looser_budget(spec, earlier, place)
     sentences += _looser_audit(spec, earlier, place)
+    released = earlier.get("carries")
+    if released is not None:
+        more = [name for name in spec.attributes if name not in released]
+        sentences += [f"{name} is released with the cases (it was not {place})" for name in more]
     former_action = earlier.get("on_violation", "warn")  # audits of earlier programs lack it
     if spec.gate.on_violation == "warn" and former_action != "warn":
         sentences.append(f"a broken bound only warns, gate.on_violation is warn ({former_action} {place})")
@@ -142,11 +147,38 @@ def _looser_bounds(bounds: Mapping[str, float], earlier: Mapping[str, float], pl
     return sentences
 
 
-def _looser_audit(spec: PublicationSpec, earlier: AuditDocument, place: str) -> list[str]:
-    """Compare the knowledge that the attacks are measured with; a bound on less of it promises less."""
-    anonymity = earlier.get("anonymity") or {}
-    former_length = anonymity.get("bk_length")
-    attacks = next((audit for audit in spec.audits if isinstance(audit, CorrespondenceAudit)), None)
-    if attacks is None or former_length is None or attacks.bk_length >= former_length:
+def _looser_budget(spec: PublicationSpec, earlier: AuditDocument, place: str) -> list[str]:
+    """Compare the limits that all publications of the process share; manifests of earlier programs lack them."""
+    process = (earlier.get("budget") or {}).get("process")
+    if process is None:
         return []
-    return [f"audit.bk_length is {attacks.bk_length} ({former_length} {place})"]
+    former = process["limit"]
+    sentences = []
+    for unit, limit, former_limit in (
+        ("epsilon", spec.max_epsilon, former["epsilon"]),
+        ("delta", spec.max_delta, former["delta"]),
+    ):
+        if former_limit is None:
+            continue
+        if limit is None:
+            sentences.append(f"process.budget.max_{unit} is not set ({former_limit:g} {place})")
+        elif float(limit) > former_limit:
+            sentences.append(f"process.budget.max_{unit} is {float(limit):g} ({former_limit:g} {place})")
+    return sentences
+
+
+def _looser_audit(spec: PublicationSpec, earlier: AuditDocument, place: str) -> list[str]:
+    """Compare what the attacks are measured with; a bound on less knowledge, or on fewer n, promises less."""
+    anonymity = earlier.get("anonymity") or {}
+    attacks = next((audit for audit in spec.audits if isinstance(audit, CorrespondenceAudit)), None)
+    if attacks is None or not anonymity:
+        return []
+    sentences = []
+    former_length = anonymity.get("bk_length", 0)
+    if attacks.bk_length < former_length:
+        sentences.append(f"audit.bk_length is {attacks.bk_length} ({former_length} {place})")
+    # The gate uses the least value over all n, so each n that is measured no more is a condition less.
+    dropped = [n for n in anonymity.get("n", ()) if n not in attacks.n]
+    if dropped:
+        sentences.append(f"audit.n lacks {', '.join(map(str, dropped))} (measured {place})")
+    return sentences

@@ -17,7 +17,7 @@ from stream.operator.history import LOOSER, read
 from stream.operator.report.data import collect
 from stream.release.approval import PersonDecision
 from stream.release.looser import looser_mechanism
-from tests.unit.test_pipeline_rules import _attempt, _service, _settings
+from tests.unit.test_pipeline_rules import DP, QUIET, _attempt, _service, _settings
 
 TERMS = {"kind": "tlkc", "L": 2, "K": 20, "C": 0.5}
 
@@ -122,6 +122,7 @@ def test_an_approval_that_is_dropped_is_needed_once_more(tmp_path: Path, caplog:
     ("parameters", "former", "sentences"),
     [
         ({"L": 1}, {"L": 2}, ["L is 1 (2 before)"]),
+        ({"cases_per_person": 1}, {"cases_per_person": 3}, ["cases_per_person is 1 (3 before)"]),
         ({"C": 0.9}, {"C": 0.5}, ["C is 0.9 (0.5 before)"]),
         ({"epsilon": "1/3"}, {"epsilon": 0.25}, ["epsilon is 1/3 (0.25 before)"]),
         ({"epsilon": 0.25}, {"epsilon": "1/3"}, []),
@@ -162,6 +163,60 @@ def test_a_gate_that_only_warns_from_now_on_is_named(tmp_path: Path, caplog: pyt
         assert _warnings(caplog) == [
             "p: looser than its last release: a broken bound only warns, gate.on_violation is warn "
             "(withhold at release 2)"
+        ]
+
+
+def _budgeted(epsilon: str | None, delta: str | None = None) -> Settings:
+    limits = {"max_epsilon": epsilon, "max_delta": delta}
+    budget = {name: limit for name, limit in limits.items() if limit is not None}
+    return _settings({"mechanism": DP}, process={"budget": budget})
+
+
+def test_a_raised_budget_of_the_process_is_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A person was promised the former limit over all publications; a lower or equal one is no news."""
+    with _service(tmp_path, _budgeted("1", "0.002")) as service:
+        assert service.decide_attempt("p", _attempt()).status == "sealed"
+    for silent in (_budgeted("1", "0.002"), _budgeted("0.75", "0.002")):
+        with _service(tmp_path, silent):
+            assert _warnings(caplog) == []
+    with _service(tmp_path, _budgeted("3")) as service:
+        sentences = [
+            "process.budget.max_epsilon is 3 (1 at release 1)",
+            "process.budget.max_delta is not set (0.002 at release 1)",
+        ]
+        assert _warnings(caplog) == [f"p: looser than its last release: {'; '.join(sentences)}"]
+        assert service.decide_attempt("p", _attempt("p@2.0.0")).audit["looser"] == sentences
+        assert "looser" not in service.decide_attempt("p", _attempt("p@3.0.0")).audit
+
+
+def test_a_bound_over_fewer_n_is_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """The gate uses the least value over all n; more of them ask for more."""
+
+    def settings(*n: int) -> Settings:
+        return _settings({"mechanism": TERMS, "gate": {"min_ka": 5}, "audit": {**QUIET, "bk_length": 2, "n": list(n)}})
+
+    with _service(tmp_path, settings(0)) as service:
+        service.decide_attempt("p", _attempt())
+    with _service(tmp_path, settings(0, 1)) as service:
+        service.decide_attempt("p", _attempt("p@2.0.0"))
+    assert _warnings(caplog) == []
+    with _service(tmp_path, settings(0)):
+        assert _warnings(caplog) == ["p: looser than its last release: audit.n lacks 1 (measured at release 2)"]
+
+
+def test_an_attribute_that_is_released_from_now_on_is_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Each case shows more than at the releases that a person has looked at."""
+
+    def settings(*names: str) -> Settings:
+        publication = {"mechanism": TERMS, "release_attributes": list(names)}
+        return _settings(publication, process={"attributes": {"public": ["ward"]}})
+
+    with _service(tmp_path, settings()) as service:
+        service.decide_attempt("p", _attempt())
+    assert _warnings(caplog) == []
+    with _service(tmp_path, settings("ward")):
+        assert _warnings(caplog) == [
+            "p: looser than its last release: ward is released with the cases (it was not at release 1)"
         ]
 
 

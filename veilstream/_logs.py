@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from models.errors import InputError
+from veilstream._arguments import checked
 from veilstream._wording import in_python, python_words
 
 if TYPE_CHECKING:
@@ -93,6 +94,7 @@ def example_log() -> Path:
 
 
 @python_words()
+@checked
 def read_log(
     path: str | os.PathLike[str],
     *,

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from models.errors import InputError
+from veilstream._arguments import checked, members
 from veilstream._logs import Log, Names, attributes, given_log, listed
 from veilstream._results import Measurement, Release, log_of
 from veilstream._wording import python_words
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 
 @python_words()
+@checked
 def attack(
     earlier: Log | Release,
     later: Log | Release,
@@ -99,7 +101,7 @@ def attack(
 
     question = AttackQuestion(
         bk_length=bk_length,
-        n=[n] if isinstance(n, int) else list(n),
+        n=members(n),
         method=method,
         minimum=minimum,
         bk=[listed(items) for items in bk],
@@ -150,6 +152,7 @@ def _attack_rows(pairs: Sequence[AttackedPair], body: Mapping[str, Any]) -> list
 
 
 @python_words()
+@checked
 def leakage(
     log: Log | Release,
     *,
@@ -232,10 +235,9 @@ def leakage(
     from models.leakage.report import WHAT_E_IS, broken_bound, budget_sentence, document, simulations, terms
 
     delta, alpha = terms(delta_dp, bound, method)
-    budgets = [epsilon] if isinstance(epsilon, int | float | str) else list(epsilon)
     settings = simulations(
-        [window] if isinstance(window, int) else list(window),
-        budgets,
+        members(window),
+        members(epsilon),
         scenario=scenario,
         releases=releases,
         split=split,
@@ -272,6 +274,7 @@ def leakage(
 
 
 @python_words()
+@checked
 def risk(
     log: Log | Release,
     *,
@@ -350,8 +353,7 @@ def risk(
     )
     from models.risk.uniqueness import trace_uniqueness
 
-    amounts = [points] if isinstance(points, int | str) else list(points)
-    projections, amounts = questions(listed(projection), amounts)
+    projections, amounts = questions(listed(projection), members(points))
     source = given_log(log_of(log), columns, timezone, time_format)
     resource_column = source.names.resource if source.names else None
     known_of_events = known_event_attributes(listed(event_attributes), resource_column)
@@ -396,6 +398,7 @@ def _risk_rows(measured: Sequence[Uniqueness]) -> list[dict[str, Any]]:
 
 
 @python_words()
+@checked
 def utility(
     original: Log | Release,
     released: Log | Release,
@@ -455,6 +458,7 @@ def utility(
 
 
 @python_words()
+@checked
 def assess(
     *releases: Log | Release,
     original: Log,

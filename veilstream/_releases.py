@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from models.errors import InputError
+from veilstream._arguments import checked
 from veilstream._logs import GivenLog, Log, Names, attributes, given_log
 from veilstream._results import CUT, Release, ReleaseSeries, ResultFolder
 from veilstream._wording import python_words
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 
 @python_words()
+@checked
 def anonymize(
     log: Log,
     *,
@@ -159,6 +161,7 @@ def anonymize(
 
 
 @python_words()
+@checked
 def synthesize(
     log: Log,
     *,
@@ -263,6 +266,7 @@ def _counts(document: Mapping[str, Any]) -> Any:
 
 
 @python_words()
+@checked
 def replay(
     log: Log,
     *,

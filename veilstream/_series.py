@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from models.errors import InputError, NoEventsError, RefusedError
+from veilstream._arguments import checked
 from veilstream._logs import TIME_BASIS, read_log
 from veilstream._wording import python_words
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
 
 @python_words()
+@checked
 def read_series(folder: str | os.PathLike[str]) -> pd.DataFrame:
     """Read everything that the releases of a publication hold, as one DataFrame.
 

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from models.compiled import kernel, part
 from models.content_free import content_free
 from models.errors import InputError, TooLargeError
-from models.eventlog import Codes, Ints, SimpleLog
+from models.eventlog import Codes, Ints, SimpleLog, starts_of
 
 # --- Generalization by a taxonomy ---
 #
@@ -93,7 +93,7 @@ class Sequences:
         """Put sequences of item codes end to end."""
         lengths = np.fromiter(map(len, sequences), np.int64, len(sequences))
         flat = np.fromiter(chain.from_iterable(sequences), np.int32, int(lengths.sum()))
-        return cls(flat, np.concatenate(([0], np.cumsum(lengths))).astype(np.int64))
+        return cls(flat, starts_of(lengths))
 
     @classmethod
     def of_keys(cls, keys: Collection[bytes]) -> Sequences:

@@ -52,7 +52,7 @@ from models.attacks.search import Minimum
 from models.attacks.totals import SharedTotals, Table
 from models.content_free import content_free
 from models.errors import TooLargeError
-from models.eventlog import Codes, Ints, SimpleLog
+from models.eventlog import Codes, Ints, SimpleLog, starts_of
 
 
 @content_free()
@@ -344,7 +344,7 @@ class SharedPairs:
         # A symbol of other releases alone is known, but no symbol of this pair: it is related to none.
         code_of_symbol = _recoding(len(view.symbols), symbol_codes)
         is_symbol = code_of_symbol >= 0
-        related_start = np.concatenate(([0], np.cumsum(is_symbol))).astype(np.int64)
+        related_start = starts_of(is_symbol)
 
         # Values that neither release shows have no records here: their code has no meaning.
         value_codes = _union(len(self.rank), numbered1.values, numbered2.values)
@@ -451,7 +451,7 @@ def _recoding(size: int, chosen: Ints | Codes) -> Codes:
 def _slices(start: Ints, rows: Ints) -> tuple[Ints, Ints]:
     """Return the start of some rows among themselves, and the place of their elements among those of all rows."""
     lengths = np.diff(start)[rows]
-    own_start = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
+    own_start = starts_of(lengths)
     places = np.repeat(start[rows] - own_start[:-1], lengths) + np.arange(own_start[-1])
     return own_start, places
 
@@ -571,7 +571,7 @@ class FollowedLinker:
 def _selected(links: Runs, chosen: Flags) -> Runs:
     """Return some of the runs, in their order."""
     start, begin, end, least = links
-    chosen_before = np.concatenate(([0], np.cumsum(chosen))).astype(np.int64)
+    chosen_before = starts_of(chosen)
     return chosen_before[start], begin[chosen], end[chosen], least[chosen]
 
 

@@ -48,7 +48,7 @@ from models.attacks.totals import column_starts
 from models.compiled import kernel, part
 from models.content_free import content_free
 from models.errors import InputError
-from models.eventlog import Codes, Ints, SimpleLog
+from models.eventlog import Codes, Ints, SimpleLog, starts_of
 
 
 def true_linker(
@@ -332,7 +332,7 @@ def _link_changes(shared: SharedPairs, earlier: Sequence[NumberedRelease], partn
         before_links, before_records = release_links, release_records
     variant, partner_code = np.divmod(np.concatenate(links), width)
     return LinkChanges(
-        start=np.concatenate(([0], np.cumsum(sizes))).astype(np.int64),
+        start=starts_of(np.asarray(sizes)),
         variant=variant.astype(np.int32),
         partner=(partner_code - 1).astype(np.int32),
         records=np.concatenate(records),

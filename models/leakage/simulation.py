@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from models.content_free import content_free
 from models.errors import InputError
-from models.eventlog import Column, EventLog, Ints
+from models.eventlog import Column, EventLog, Ints, starts_of
 from models.leakage.automaton import TransitionSystem, from_moves
 from models.leakage.correlations import Scenario, check
 from models.leakage.states import END, START, StateFunction, StateSpace, plain
@@ -57,7 +57,7 @@ def paths(log: EventLog, function: StateFunction, ended: npt.NDArray[np.bool_], 
         if over:
             visited.append(follow(state, END))
     full = log.lengths + 1 + ended
-    offsets = np.concatenate(([0], np.cumsum(full + 1))).astype(np.int64)
+    offsets = starts_of(full + 1)
     return Paths(space, offsets, np.asarray(visited, dtype=np.int64), full.astype(np.int64))
 
 
@@ -109,7 +109,7 @@ def first_release(log: EventLog, fraction: float, ended: npt.NDArray[np.bool_]) 
     if not log.n_events:
         raise InputError("the log has no events")
     split = log.time[np.argsort(log.row, kind="stable")[int(fraction * log.n_events)]]
-    early = np.concatenate(([0], np.cumsum(log.time <= split)))
+    early = starts_of(log.time <= split)
     events = early[log.starts[1:]] - early[log.starts[:-1]]
     shown = np.where(events > 0, events + 1 + (ended & (events == log.lengths)), 0).astype(np.int64)
     if np.array_equal(shown, log.lengths + 1 + ended):

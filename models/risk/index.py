@@ -16,7 +16,7 @@ import numpy.typing as npt
 from models.compiled import kernel, wraps_around
 from models.content_free import content_free
 from models.errors import InputError
-from models.eventlog import Codes, EventLog, Ints
+from models.eventlog import Codes, EventLog, Ints, places_of, starts_of
 from models.risk.matching import Revealed, unique_cases
 from models.risk.points import KnownColumns, PointCoder, Whole
 
@@ -144,7 +144,7 @@ class TraceIndex:
         posted = self.postings
         revealed = Revealed(self.points, self.starts, self.group_items, take, self.twin, posted.alone)
         unique = np.empty(self.n_cases, dtype=np.bool_)
-        drawn = np.concatenate(([0], np.cumsum(take)))
+        drawn = starts_of(take)
         longest = int(self.lengths.max(initial=1))
         for begin, end in _blocks(drawn, DRAWN):
             unique_cases(
@@ -175,7 +175,7 @@ class TraceIndex:
         points = np.zeros((log.n_events, 1 if self.coder.joint else len(raw)), dtype=np.int32)
         events, kept = np.repeat(changed, log.lengths), np.flatnonzero(~changed)
         points[events] = self.coder.points([column[events] for column in raw], int(np.count_nonzero(events)))
-        points[~events] = self.points[_rows_of(self.starts, former[kept])]
+        points[~events] = self.points[places_of(self.starts, former[kept])[1]]
         return points
 
     def _former(self, log: EventLog) -> Ints:
@@ -197,13 +197,6 @@ class TraceIndex:
         for column, before in zip(raw, self._raw, strict=False):
             mark_different(*alike(column, before), log.starts, self.starts, former, changed)
         return changed
-
-
-def _rows_of(starts: Ints, cases: Ints) -> Ints:
-    """Rows of the events of the given cases, case after case."""
-    lengths = np.diff(starts)[cases]
-    begins = np.concatenate(([0], np.cumsum(lengths)))
-    return np.repeat(starts[cases] - begins[:-1], lengths) + np.arange(begins[-1])
 
 
 def _blocks(drawn: Ints, most: int) -> Iterator[tuple[int, int]]:
@@ -253,10 +246,11 @@ def post(points: Codes, starts: Ints, group: Ints, size: int) -> Postings:
         raise InputError(f"{entries} points are more than an index of their cases holds")
     most, item = np.zeros(size, dtype=np.int32), np.empty(points.shape, dtype=np.int32)
     number_ranks(points, starts, group, item, most)
-    base = _begins(most)
+    base = starts_of(most).astype(np.int32)
     support = np.zeros(base[-1], dtype=np.int32)
     count_items(points, group, base, item, support)
-    offsets, words = _begins(support), (len(group) + 63) // 64
+    offsets = starts_of(support).astype(np.int32)
+    words = (len(group) + 63) // 64
     dense = support.astype(np.int64) * DENSITY > words
     row = np.where(dense, np.cumsum(dense) - 1, -1).astype(np.int32)
     bits = np.zeros((int(dense.sum()), words), dtype=np.uint64)
@@ -264,13 +258,6 @@ def post(points: Codes, starts: Ints, group: Ints, size: int) -> Postings:
     alone = np.zeros(len(points), dtype=np.bool_)
     place_cases(points, starts, group, base, item, support, offsets[:-1].copy(), cases, row, bits, alone)
     return Postings(base, offsets, cases, row, bits, alone)
-
-
-def _begins(counts: Codes) -> Codes:
-    """Begin of each, and the end of the last one."""
-    begins = np.zeros(len(counts) + 1, dtype=np.int32)
-    np.cumsum(counts, out=begins[1:])
-    return begins
 
 
 # Compiled kernels that make an index: in time linear in the events, without a sort of them.

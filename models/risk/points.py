@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from models.errors import InputError
-from models.eventlog import Codes, Column, EventLog, Ints
+from models.eventlog import Codes, Column, EventLog, Ints, starts_of
 from models.keys import grouped
 from models.knowledge import NANOSECONDS, Unit
 
@@ -162,7 +162,7 @@ def by_resource(log: EventLog) -> EventLog:
     people, counts = np.unique(owner, return_counts=True)
     return EventLog(
         case_ids=tuple(str(log.resource.values[code]) for code in people),
-        starts=np.concatenate(([0], np.cumsum(counts))).astype(np.int64),
+        starts=starts_of(counts),
         activity=log.activity.take(order),
         time=log.time[order],
         resource=Column(np.full(len(order), -1, dtype=np.int32), ()),

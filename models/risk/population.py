@@ -26,7 +26,7 @@ from scipy.special import ndtr, ndtri
 
 from models.content_free import content_free
 from models.errors import InputError
-from models.eventlog import Column, EventLog, Ints
+from models.eventlog import Column, EventLog, Ints, starts_of
 
 Floats = npt.NDArray[np.float64]
 
@@ -191,7 +191,7 @@ def _ordered(column: Column) -> Ints:
 
 def _cuts(codes: Ints) -> Floats:
     counts = np.bincount(codes)
-    return np.asarray(ndtri(np.concatenate(([0], np.cumsum(counts))) / len(codes)), dtype=np.float64)
+    return np.asarray(ndtri(starts_of(counts) / len(codes)), dtype=np.float64)
 
 
 def _information(first: Ints, second: Ints) -> float:

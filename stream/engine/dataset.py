@@ -21,7 +21,7 @@ from connectors import parquet
 from connectors.files import FileOps
 from connectors.store.base import MANIFEST, FileEntry, digest, encode_manifest
 from models.errors import InputError, RefusedError, VeilstreamError, kind_of
-from models.eventlog import MISSING, Column, EventLog
+from models.eventlog import MISSING, Column, EventLog, places_of
 from models.variants import VariantPlan
 from stream.engine.contract import Leaving
 from stream.engine.source import is_url, located
@@ -229,10 +229,7 @@ def _parts(
 def _log(plan: VariantPlan, part: Leaving, shown: ReleasedAttributes) -> EventLog:
     """Return the cases as a log. Its columns keep all values of the release: every part has the same columns."""
     traces = plan.traces
-    lengths = traces.lengths[part.trace]
-    starts = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
-    shift = traces.starts[part.trace] - starts[:-1]  # from a case's events here to those of its trace
-    events = np.repeat(shift, lengths) + np.arange(starts[-1])
+    starts, events = places_of(traces.starts, part.trace)
     attributes = {
         name: Column(part.attributes[name], of) for name, of in shown.public.items() if name in part.attributes
     }

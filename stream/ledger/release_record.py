@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from models.errors import RefusedError, UnreadableError, shortage
-from models.eventlog import Codes, Column, EventLog, Ints, SimpleLog
+from models.eventlog import Codes, Column, EventLog, Ints, SimpleLog, starts_of
 from models.knowledge import NANOSECONDS, Unit, joint, perspective
 
 if TYPE_CHECKING:
@@ -310,8 +310,8 @@ def _log(table: pa.Table) -> EventLog:
     import msgspec
 
     lists = table.column("time").combine_chunks()
-    lengths: Sequence[int] = lists.value_lengths().to_numpy(zero_copy_only=False)
-    starts = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
+    lengths = lists.value_lengths().to_numpy(zero_copy_only=False)
+    starts = starts_of(lengths)
     values = {
         name.removeprefix(_VALUE): Column.encode(
             None if text is None else _hashable(msgspec.json.decode(text)) for text in table.column(name).to_pylist()

@@ -81,6 +81,27 @@ def places_of(starts: Ints, runs: npt.NDArray[np.integer]) -> tuple[Ints, Ints]:
     return chosen_starts, places
 
 
+def place_in_run(starts: Ints) -> Ints:
+    """Return the place of each element in its run, from 0.
+
+    Parameters
+    ----------
+    starts
+        int64[N + 1], as `starts_of` gives them.
+
+    Returns
+    -------
+    Ints
+        int64[P].
+
+    Examples
+    --------
+    >>> place_in_run(np.asarray([0, 2, 2, 5])).tolist()
+    [0, 1, 0, 1, 2]
+    """
+    return np.asarray(np.arange(starts[-1]) - np.repeat(starts[:-1], np.diff(starts)), dtype=np.int64)
+
+
 @dataclass(frozen=True, slots=True)
 class Column:
     """Dictionary-coded values: value i is `values[codes[i]]`.
@@ -474,12 +495,11 @@ class EventLog:
         lengths = np.asarray([len(trace) for trace, _ in pairs], dtype=np.int64)
         starts = starts_of(lengths)
         total = int(starts[-1])
-        within = np.arange(total) - np.repeat(starts[:-1], lengths)
         return cls(
             case_ids=tuple(str(number) for number in range(1, len(pairs) + 1)),
             starts=starts,
             activity=Column.encode(name for trace, _ in pairs for name in trace),
-            time=(within * 1_000_000_000).astype(np.int64),
+            time=place_in_run(starts) * 1_000_000_000,
             resource=Column(np.full(total, MISSING, dtype=np.int32), ()),
             row=np.arange(total, dtype=np.int64),
             case_attributes={sensitive: Column.encode(value for _, value in pairs)},

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from models.content_free import content_free
 from models.dp.dafsa import Dafsa, minimal_dafsa
 from models.errors import InputError
-from models.eventlog import Codes, EventLog, Ints, SimpleLog
+from models.eventlog import Codes, EventLog, Ints, SimpleLog, place_in_run
 
 MILLISECOND = 1_000_000
 """Nanoseconds; times are protected and released in whole milliseconds."""
@@ -89,8 +89,8 @@ def annotate(log: EventLog) -> AnnotatedLog:
 
 def _transitions(log: EventLog, dafsa: Dafsa, variant_of_case: Ints) -> Ints:
     begins = dafsa.starts[variant_of_case]
-    positions = np.arange(log.n_events) - np.repeat(log.starts[:-1], log.lengths)
-    return np.asarray(dafsa.path[np.repeat(begins, log.lengths) + positions], dtype=np.int64)
+    place = np.repeat(begins, log.lengths) + place_in_run(log.starts)
+    return np.asarray(dafsa.path[place], dtype=np.int64)
 
 
 def _relative(log: EventLog, first: npt.NDArray[np.bool_]) -> tuple[int, Ints]:

@@ -17,7 +17,7 @@ import numpy as np
 
 from models.compiled import kernel
 from models.content_free import content_free
-from models.eventlog import EventLog, Ints, starts_of
+from models.eventlog import EventLog, Ints, place_in_run, starts_of
 from models.knowledge import Unit
 from models.risk.points import ACTIVITY, TIME, KnownColumns, PointCoder
 from models.risk.uniqueness import Points, known_points
@@ -141,7 +141,7 @@ def _sample(lengths: Ints, take: Ints, rng: np.random.Generator) -> Ints:
     shuffled = (lengths > LONG) & (take > lengths // SHARE)
     amounts = np.where(shuffled, lengths - np.maximum(lengths - take, 1), np.maximum(2 * take - 1, 0))
     starts = starts_of(amounts)
-    place = np.arange(starts[-1]) - np.repeat(starts[:-1], amounts)
+    place = place_in_run(starts)
     n, k = np.repeat(lengths, amounts), np.repeat(take, amounts)
     bounds = np.where(place < k, n - k + place, 2 * k - 1 - place)
     bounds = np.where(np.repeat(shuffled, amounts), n - 1 - place, bounds)

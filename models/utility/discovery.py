@@ -18,10 +18,8 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Literal
 
-import numpy as np
-
 from models.errors import InputError
-from models.eventlog import EventLog
+from models.eventlog import EventLog, place_in_run
 from models.utility.graphs import Agreement
 
 if TYPE_CHECKING:
@@ -131,12 +129,11 @@ def as_frame(log: EventLog) -> pd.DataFrame:
     """Build the frame that pm4py reads: control flow only, times are the position in the trace."""
     import pandas as pd
 
-    position = np.arange(log.n_events) - np.repeat(log.starts[:-1], log.lengths)
     return pd.DataFrame(
         {
             "case:concept:name": log.case_of_event.astype(str),
             "concept:name": [str(name) for name in log.activity.decode()],
-            "time:timestamp": pd.to_datetime(position, unit="s", utc=True),
+            "time:timestamp": pd.to_datetime(place_in_run(log.starts), unit="s", utc=True),
         }
     )
 

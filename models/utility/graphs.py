@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from models.content_free import content_free
 from models.errors import InputError
-from models.eventlog import Column, EventLog, Ints
+from models.eventlog import Column, EventLog, Ints, place_in_run
 from models.keys import BLOCK, KeyTotals
 from models.variants import of_events
 
@@ -224,8 +224,7 @@ def ordinal(log: EventLog) -> bool:
 
     Releases without protected times write them as 1970-01-01 plus one second an event. They carry no durations.
     """
-    place = np.arange(log.n_events) - np.repeat(log.starts[:-1], log.lengths)
-    return bool(np.array_equal(log.time, place * 1_000_000_000))
+    return bool(np.array_equal(log.time, place_in_run(log.starts) * 1_000_000_000))
 
 
 def project(original: EventLog, released: EventLog) -> EventLog:

@@ -23,7 +23,7 @@ from connectors.files import Writer, bytes_writer
 from connectors.logs import read_back
 from models.chance import Chance, in_random_order
 from models.errors import InputError, NoEventsError
-from models.eventlog import Column, EventLog, Ints
+from models.eventlog import Column, EventLog, Ints, place_in_run
 from stream.ledger.release_record import ReleaseRecord
 from stream.release.contract import Build, Exposure, Mechanism
 from stream.release.manifest import public_parameters, reading_notes
@@ -74,12 +74,11 @@ def carried(build: Build) -> EventLog:
     hidden = Column(np.full(log.n_events, -1, dtype=np.int32), ())
     resource = log.resource if "resource" in build.carries else hidden
     activity = log.activity if "activity" in build.carries else _named_by(resource)
-    within = np.arange(log.n_events) - np.repeat(log.starts[:-1], log.lengths)
     return EventLog(
         case_ids=log.case_ids,
         starts=log.starts,
         activity=activity,
-        time=within * SECOND if build.time_basis == "ordinal" else log.time,
+        time=place_in_run(log.starts) * SECOND if build.time_basis == "ordinal" else log.time,
         resource=resource,
         row=np.arange(log.n_events, dtype=np.int64),
     )

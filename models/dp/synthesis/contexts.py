@@ -32,7 +32,7 @@ from models.dp.noise import NoiseSource
 from models.dp.synthesis.table import Variant
 from models.dp.zcdp import scale_of
 from models.errors import BoundError, InputError
-from models.eventlog import Ints, starts_of
+from models.eventlog import Ints, place_in_run, starts_of
 
 UNIT = 1 << 16
 """Weights are whole multiples of 1 / UNIT, rounded down: a case never weighs more than B."""
@@ -108,8 +108,8 @@ class VariantSteps:
         inner[starts[1:] - 1] = False
         after[inner] = np.fromiter((label for variant in variants for label in variant), dtype=np.int64)
         before = np.concatenate(([labels], after))[: len(after)].astype(np.int64)
-        place = np.arange(starts[-1]) - np.repeat(starts[:-1], lengths)
-        return cls(before, after, place.astype(np.int64), np.repeat(np.arange(len(variants)), lengths), labels)
+        variant = np.repeat(np.arange(len(variants)), lengths)
+        return cls(before, after, place_in_run(starts), variant, labels)
 
     def keys(self, order: int) -> tuple[Ints, npt.NDArray[np.bool_]]:
         """Return keys of the last `order` labels before each step, and whether it has so many (the start counts)."""

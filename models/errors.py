@@ -7,6 +7,7 @@ record, since messages end in logs. Each class has the exit code of the command 
 from __future__ import annotations
 
 import errno
+from collections.abc import Iterable
 from typing import Final
 
 
@@ -56,6 +57,31 @@ class RefusedError(VeilstreamError):
 
 class UnreadableError(RefusedError):
     """A file of the operator that later releases need is gone or damaged: what needs it rests until it is back."""
+
+
+def check_choice(name: str, value: object, choices: Iterable[str]) -> None:
+    """Raise InputError unless a value is one of its choices.
+
+    Parameters
+    ----------
+    name
+        Name of the setting as the message begins with it, such as `method` or `T =`.
+    value
+        The value that was given.
+    choices
+        The allowed values, in the order in which the message lists them.
+
+    Examples
+    --------
+    >>> check_choice("T =", "hours", ("seconds", "hours"))
+    >>> check_choice("T =", "weeks", ("seconds", "hours"))
+    Traceback (most recent call last):
+        ...
+    models.errors.InputError: T = 'weeks' is not one of seconds, hours
+    """
+    allowed = tuple(choices)
+    if value not in allowed:
+        raise InputError(f"{name} {value!r} is not one of {', '.join(allowed)}")
 
 
 _SHORT: Final = {

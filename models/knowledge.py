@@ -11,7 +11,7 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from models.errors import InputError
+from models.errors import InputError, check_choice
 from models.eventlog import Column, EventLog, Ints
 
 Structure = Literal["set", "mult", "seq", "rel"]
@@ -61,8 +61,7 @@ class Knowledge:
             (self.T, get_args(Unit), "T"),
             (self.clock, get_args(Clock), "clock"),
         ):
-            if value not in allowed:
-                raise InputError(f"{name} = {value!r} is not one of {', '.join(allowed)}")
+            check_choice(f"{name} =", value, allowed)
 
     @property
     def carries(self) -> tuple[str, ...]:
@@ -95,8 +94,7 @@ def relative_times(log: EventLog, T: Unit, clock: Clock = "utc") -> Ints:
     InputError
         The unit is unknown, or the log does not state its clock.
     """
-    if T not in NANOSECONDS:
-        raise InputError(f"T = {T!r} is not one of {', '.join(NANOSECONDS)}")
+    check_choice("T =", T, NANOSECONDS)
     time = log.time
     if clock == "log" and T in ("hours", "days"):
         if log.offset is None:

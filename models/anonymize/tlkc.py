@@ -44,7 +44,7 @@ from models.anonymize.suppression import (
 from models.anonymize.view import TraceView, view
 from models.anonymize.violations import BELOW_K, LevelSearch, TlkcBounds, Violations, minimal_violations, single_items
 from models.content_free import content_free
-from models.errors import BoundError, InputError
+from models.errors import BoundError, InputError, check_choice
 from models.eventlog import Column, EventLog, Ints, starts_of
 from models.knowledge import Attribute, Clock, Knowledge, Structure, Unit
 from models.variants import total
@@ -145,8 +145,7 @@ class SuppressionOptions:
 
     def __post_init__(self) -> None:
         """Refuse values out of range, and options of another kind of suppression."""
-        if self.suppression not in get_args(Suppression):
-            raise InputError(f"suppression = {self.suppression!r} is not one of {', '.join(get_args(Suppression))}")
+        check_choice("suppression =", self.suppression, get_args(Suppression))
         if self.algorithm not in (1, 2):
             raise InputError(f"algorithm = {self.algorithm!r} is neither 1 nor 2")
         if not 0 < self.theta <= 1:

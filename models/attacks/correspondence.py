@@ -31,7 +31,7 @@ from models.attacks.obstacles import Obstacle, obstacles
 from models.attacks.pairs import NextOccurrences, ReleasePair, encode, join_releases, next_occurrences, unmatched
 from models.attacks.search import MEASURES, NO_VALUE, Minimum, exact_minima
 from models.content_free import content_free
-from models.errors import InputError
+from models.errors import InputError, check_choice
 from models.eventlog import Codes, EventLog, Ints, SimpleLog
 from models.knowledge import NANOSECONDS, Unit, perspective
 
@@ -95,13 +95,10 @@ class AttackQuestion:
             raise InputError("bk names no activity")
         if self.joint and not self.bk:
             raise InputError("joint links are about named background knowledge: name it by bk")
-        if self.attribute not in ("ac", "re"):
-            raise InputError(f"attribute = {self.attribute!r} is not one of ac, re")
-        if self.T not in NANOSECONDS:
-            raise InputError(f"T = {self.T!r} is not one of {', '.join(NANOSECONDS)}")
+        check_choice("attribute =", self.attribute, ("ac", "re"))
+        check_choice("T =", self.T, NANOSECONDS)
         for name in self.link:
-            if name not in CARRIED:
-                raise InputError(f"link = {name!r} is not one of {', '.join(CARRIED)}")
+            check_choice("link =", name, CARRIED)
 
     @property
     def carries(self) -> tuple[str, ...]:
@@ -227,10 +224,8 @@ def check_parameters(bk_length: int, n: Sequence[int], method: str = "exact", mi
     for number in n:
         if not 0 <= number <= MOST_N:
             raise InputError(f"n = {number} is not in 0..{MOST_N}")
-    if method not in get_args(Method):
-        raise InputError(f"method {method!r} is not one of {', '.join(get_args(Method))}")
-    if minimum not in get_args(Minimum):
-        raise InputError(f"minimum {minimum!r} is not one of {', '.join(get_args(Minimum))}")
+    check_choice("method", method, get_args(Method))
+    check_choice("minimum", minimum, get_args(Minimum))
 
 
 def attack(

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from models.anonymize.view import TraceView, view_of_items
 from models.content_free import content_free
-from models.errors import InputError
+from models.errors import InputError, check_choice
 from models.eventlog import MISSING, Codes, Column, EventLog, Ints, starts_of
 from models.knowledge import NANOSECONDS, Knowledge, Unit, items
 from models.utility.distance import letter
@@ -49,8 +49,8 @@ class Profile:
         """Check the number of items and the unit of the start."""
         if not 1 <= self.m <= MOST_KNOWN:
             raise InputError(f"m = {self.m}: an attacker of an assessment knows 1 to {MOST_KNOWN} items of a case")
-        if self.start and self.start not in NANOSECONDS:
-            raise InputError(f"start: {self.start!r} is not one of {', '.join(NANOSECONDS)}")
+        if self.start:
+            check_choice("start:", self.start, NANOSECONDS)
 
     def stronger(self, shown: Sequence[str], *, dates: bool = False) -> Profile:
         """Return an attacker who knows more: twice the items, their order, and what else the release shows.

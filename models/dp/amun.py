@@ -36,7 +36,7 @@ from models.dp.noise import NoiseSource, secure
 from models.dp.priors import Prior, prior_probabilities
 from models.dp.sampling import Sampled, sample_cases
 from models.dp.timestamps import case_times, compressed, compression_factor, noise_times, order_of_times
-from models.errors import BoundError, InputError
+from models.errors import BoundError, InputError, check_choice
 from models.eventlog import Column, EventLog, Ints, places_of, starts_of
 
 Design = Literal["sampling", "filtering", "oversampling"]
@@ -76,8 +76,7 @@ class AmunSettings:
             (self.replicas, get_args(Replicas), "replicas"),
             (self.compression, get_args(Compression), "compression"),
         ):
-            if value not in allowed:
-                raise InputError(f"{name} = {value!r} is not one of {', '.join(allowed)}")
+            check_choice(f"{name} =", value, allowed)
         for count, name in ((self.releases, "releases"), (self.cases_per_person, "cases_per_person")):
             if isinstance(count, bool) or not isinstance(count, int) or count < 1:
                 raise InputError(f"{name} must be a whole number of at least 1")

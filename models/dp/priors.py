@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from models.dp.annotation import AnnotatedLog
 from models.dp.guessing import Floats, worst_case_prior
-from models.errors import InputError
+from models.errors import check_choice
 from models.eventlog import Ints
 
 Prior = Literal["closed-window", "paper-tables"]
@@ -39,8 +39,7 @@ PRECISION_MINUTES = 10
 
 def prior_probabilities(annotated: AnnotatedLog, delta: float, prior: Prior = "closed-window") -> Floats:
     """Return P_k of every event, float64[E], in (0, 1]."""
-    if prior not in get_args(Prior):
-        raise InputError(f"prior = {prior!r} is not one of {', '.join(get_args(Prior))}")
+    check_choice("prior =", prior, get_args(Prior))
     window = _closed_window if prior == "closed-window" else _paper_tables
     probabilities = np.empty(len(annotated.relative), dtype=np.float64)
     for mask, starts in ((annotated.first, True), (~annotated.first, False)):

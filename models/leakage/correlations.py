@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 import numpy as np
 
 from models.content_free import content_free
-from models.errors import InputError
+from models.errors import InputError, check_choice
 from models.eventlog import Ints
 from models.leakage.automaton import TransitionSystem
 from models.leakage.steps import EXTREME, LeakageStep, Point, step, stochastic
@@ -70,8 +70,7 @@ def correlation(system: TransitionSystem, direction: Direction, scenario: Scenar
 
 def check(scenario: str, x: int) -> None:
     """Raise InputError unless the scenario is known and the window holds 1..MOST_EVENTS events."""
-    if scenario not in get_args(Scenario):
-        raise InputError(f"scenario = {scenario!r} is not one of {', '.join(get_args(Scenario))}")
+    check_choice("scenario =", scenario, get_args(Scenario))
     if x < 1:
         raise InputError(f"window = {x}: a window holds at least 1 event a case")
     if x > MOST_EVENTS:

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from models.content_free import content_free
-from models.errors import InputError
+from models.errors import InputError, check_choice
 from models.eventlog import Column, EventLog, Ints
 from models.leakage.accumulation import TemporalLeakage, batch, reference
 from models.leakage.automaton import TransitionSystem
@@ -55,8 +55,7 @@ class SimulationSettings:
     def __post_init__(self) -> None:
         """Check the setting; InputError names the parameter that is wrong."""
         check(self.scenario, self.window)
-        if self.method not in get_args(Method):
-            raise InputError(f"method = {self.method!r} is not one of {', '.join(get_args(Method))}")
+        check_choice("method =", self.method, get_args(Method))
         if self.method == "reference" and not (self.states.tree and not self.attributes and not self.newest):
             raise InputError("method reference repeats the authors' program, which knows prefix states of activities")
         if self.least_cases < 1:

@@ -14,7 +14,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
-from models.errors import InputError
+from models.errors import InputError, check_choice
 from models.eventlog import Codes, Column, EventLog, Ints, starts_of
 from models.keys import grouped
 from models.knowledge import NANOSECONDS, Unit
@@ -72,8 +72,7 @@ def view(
     """
     if projection not in get_args(Projection):
         raise InputError(f"projection {projection!r} is not one of A, B, C, D, E, F or all")
-    if resolution not in NANOSECONDS:
-        raise InputError(f"resolution {resolution!r} is not one of {', '.join(NANOSECONDS)}")
+    check_choice("resolution", resolution, NANOSECONDS)
     reason = lacking(projection, event_attributes, case_attributes)
     if reason:
         raise InputError(reason)

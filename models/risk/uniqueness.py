@@ -16,7 +16,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from models.errors import InputError
+from models.errors import InputError, check_choice
 from models.eventlog import EventLog, Ints
 from models.knowledge import NANOSECONDS, Unit
 from models.risk.index import TraceIndex
@@ -176,8 +176,7 @@ def trace_uniqueness(
 def _check(**chosen: str) -> None:
     """Raise InputError with the first option outside its values, and the values."""
     for name, value in chosen.items():
-        if value not in _ALLOWED[name]:
-            raise InputError(f"{name} {value!r} is not one of {', '.join(_ALLOWED[name])}")
+        check_choice(name, value, _ALLOWED[name])
 
 
 def measure(

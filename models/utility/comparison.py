@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from models.errors import InputError
+from models.errors import InputError, check_choice
 from models.eventlog import EventLog, Ints
 from models.knowledge import NANOSECONDS
 
@@ -107,10 +107,8 @@ def compare(
 
 def check_options(T: str, fitness: str) -> None:
     """Raise InputError if the unit of times or the measure of fitness is unknown."""
-    if fitness not in FITNESS:
-        raise InputError(f"fitness {fitness!r} is not one of {', '.join(FITNESS)}")
-    if T not in NANOSECONDS:
-        raise InputError(f"T {T!r} is not one of {', '.join(NANOSECONDS)}")
+    check_choice("fitness", fitness, FITNESS)
+    check_choice("T", T, NANOSECONDS)
 
 
 def _of_times(original: EventLog, released: EventLog) -> Mapping[str, Any]:

@@ -18,7 +18,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Literal
 
-from models.errors import InputError
+from models.errors import InputError, check_choice
 from models.eventlog import EventLog, place_in_run
 from models.utility.graphs import Agreement
 
@@ -45,8 +45,7 @@ def discovery_quality(
     Precision is by escaping edges of replayed prefixes under either method: aligning every prefix of every variant
     takes hours on logs like Sepsis. InputError when a log has no events.
     """
-    if method not in ("alignment", "replay"):
-        raise InputError(f"fitness method {method!r} is not one of alignment, replay")
+    check_choice("fitness method", method, ("alignment", "replay"))
     if not original.n_events or not released.n_events:
         raise InputError("discovery quality compares two logs with at least one event each")
     with quiet_pm4py() as pm4py:

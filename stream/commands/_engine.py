@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from connectors.reading import Reading
-from models.errors import InputError
+from models.errors import InputError, check_choice
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -85,8 +85,7 @@ class EngineOptions:
         """Raise InputError if an engine was named for something that only the embedded one can do."""
         from stream.engine.contract import KINDS
 
-        if self.engine not in KINDS:
-            raise InputError(f"--engine {self.engine!r} is not one of {', '.join(KINDS)}")
+        check_choice("--engine", self.engine, KINDS)
         if self.engine != EMBEDDED:
             raise InputError(f"{feature}; only --engine embedded can")
 

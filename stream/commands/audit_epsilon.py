@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from models.errors import InputError
+from models.errors import InputError, check_choice
 from stream.commands import _options as options
 from stream.commands._output import emit_json, progress, tables
 
@@ -82,8 +82,7 @@ def command(
     epsilon = default_epsilon if epsilon is None else epsilon
     parameters: dict[str, Any] = {"epsilon": epsilon, "delta_dp": delta_dp, "delta": delta, "variant": variant}
     built = _mechanism(mechanism, parameters if rho is None else parameters | {"rho": rho})
-    if cases not in ("all", "completed"):
-        raise InputError(f"--cases {cases!r} is not one of all, completed")
+    check_choice("--cases", cases, ("all", "completed"))
     if cases != "all" and not pipeline:
         raise InputError("--cases concerns a series of releases: add --pipeline")
     if pipeline:
@@ -107,8 +106,7 @@ def command(
 def _mechanism(kind: str, parameters: Mapping[str, Any]) -> Mechanism:
     from stream.release.single import mechanism_of
 
-    if kind not in TAKES:
-        raise InputError(f"--mechanism {kind!r} is not one of {', '.join(TAKES)}")
+    check_choice("--mechanism", kind, TAKES)
     # The logs of the audit have two or three labels, and a small sample shows as much of the model as a large one.
     if "rho" in parameters:
         return mechanism_of(kind, {"rho": parameters["rho"], "delta_dp": parameters["delta_dp"]})

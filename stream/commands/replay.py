@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from connectors.reading import Reading
-from models.errors import InputError
+from models.errors import InputError, check_choice
 from stream.commands import _engine
 from stream.commands import _options as options
 from stream.commands._output import emit_json, filled, grid, progress, show_reasons, show_verdicts, tables
@@ -69,8 +69,7 @@ class BuilderOptions:
         from stream.release.planned import refuse_unplanned
 
         kind = self.engine or settings.engine.kind
-        if kind not in KINDS:
-            raise InputError(f"--engine {kind!r} is not one of {', '.join(KINDS)}")
+        check_choice("--engine", kind, KINDS)
         if kind == _engine.EMBEDDED and self.memory is not None:
             raise InputError("--memory is for --engine duckdb and spark")
         engine = builder(kind, output, self.memory or settings.engine.memory)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from connectors.reading import Reading
-from models.errors import InputError
+from models.errors import InputError, check_choice
 from stream.engine.contract import KINDS, Engine
 
 __all__ = ["KINDS", "Engine", "open_engine"]
@@ -38,8 +38,7 @@ def open_engine(kind: str, path: Path, reading: Reading, work: Path, memory: str
         For an unknown kind, for `memory` with an engine that keeps no limit, and for a data set that the engine
         cannot read.
     """
-    if kind not in KINDS:
-        raise InputError(f"--engine {kind!r} is not one of {', '.join(KINDS)}")
+    check_choice("--engine", kind, KINDS)
     # Engines are imported when they are opened: their libraries are extras, and heavy.
     if kind == "embedded":
         from stream.engine.embedded import Embedded

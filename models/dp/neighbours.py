@@ -7,7 +7,7 @@ time. The audit must not read a person's log: witnesses are printed.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -38,17 +38,26 @@ class Stage:
 
     def log(self, cases: int, *, last: str = "AB", last_duration: int | None = None) -> EventLog:
         """Return `cases` cases of A B, an hour apart; the last of variant `last`, its events `last_duration` apart."""
-        traces = ["AB"] * (cases - 1) + [last]
-        case, activity, time = [], [], []
-        for number, trace in enumerate(traces):
-            step = self.duration
-            if number == cases - 1 and last_duration is not None:
-                step = last_duration
-            for position, name in enumerate(trace):
-                case.append(str(number))
-                activity.append(name)
-                time.append((number * HOUR + position * step) * MILLISECOND)
-        return EventLog.from_events(case, activity, np.asarray(time, dtype=np.int64), unit="ns")
+        others = [("AB", self.duration)] * (cases - 1)
+        victim = (last, self.duration if last_duration is None else last_duration)
+        return hourly_log([*others, victim])
+
+
+def hourly_log(cases: Iterable[tuple[Sequence[str], int]]) -> EventLog:
+    """Return a log whose cases begin an hour apart.
+
+    Parameters
+    ----------
+    cases
+        Trace of each case, and the time from each of its events to the next one in milliseconds.
+    """
+    case, activity, time = [], [], []
+    for number, (trace, step) in enumerate(cases):
+        for position, name in enumerate(trace):
+            case.append(str(number))
+            activity.append(name)
+            time.append((number * HOUR + position * step) * MILLISECOND)
+    return EventLog.from_events(case, activity, np.asarray(time, dtype=np.int64), unit="ns")
 
 
 def pairs(run: Run, stage: Stage | None = None, *, times: bool = True, rule: bool = False) -> list[NeighbourPair]:

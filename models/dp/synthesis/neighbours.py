@@ -27,9 +27,9 @@ from fractions import Fraction
 import numpy as np
 
 from models.dp import process_map, synthetic
-from models.dp.annotation import MILLISECOND
 from models.dp.audit import NeighbourPair
 from models.dp.budget import Charge
+from models.dp.neighbours import DAY, HOUR, hourly_log
 from models.dp.noise import NoiseSource, secure
 from models.dp.strict import Terms
 from models.dp.synthesis import candidates, contexts, labels, times
@@ -53,8 +53,6 @@ MANY_CASES = 3
 A_THEN_B = 1
 """Key of the pair A B: the place of A among `NAMES` times their number, and the place of B."""
 
-HOUR = 3_600_000
-DAY = 24 * HOUR
 MOST_DURATION = 30 * DAY
 LONG_STEP = 29 * DAY
 """A step that falls into the last cells below `MOST_DURATION`, where nobody else has one."""
@@ -295,15 +293,8 @@ def _private_labels() -> set[str]:
 
 def _log(*victims: Sequence[str], took: int = HOUR, common: int = COMMON) -> EventLog:
     """Return a log with `common` cases of A B, an hour each, and further cases, whose steps take `took`."""
-    traces = [*["AB"] * common, *victims]
-    case, activity, time = [], [], []
-    for number, trace in enumerate(traces):
-        step = HOUR if number < common else took
-        for place, name in enumerate(trace):
-            case.append(str(number))
-            activity.append(name)
-            time.append((number * HOUR + place * step) * MILLISECOND)
-    return EventLog.from_events(case, activity, np.asarray(time, dtype=np.int64), unit="ns")
+    others = [("AB", HOUR)] * common
+    return hourly_log([*others, *((trace, took) for trace in victims)])
 
 
 def _buckets(name: Hashable, value: int, scale: float, around: int = 0) -> Events:

@@ -11,7 +11,6 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from connectors import bad_rows, dates
 from connectors.bad_rows import Fault, PlaceOfRow
@@ -19,13 +18,12 @@ from connectors.columns import shape
 from connectors.reading import Reading, UndeclaredError
 from connectors.times import SECOND, ZonelessError, offsets, parser, zone
 from models.errors import InputError
-from models.eventlog import Column, Ints
+from models.eventlog import Column, Flags, Ints
 from models.instants import FIRST_YEAR, INSTANTS, LAST_YEAR, OUTSIDE, UNITS, in_utc
 
 if TYPE_CHECKING:
     import pandas as pd
 
-Mask = npt.NDArray[np.bool_]
 
 _NO_TIME = bad_rows.TIME, dates.NO_TIME
 """Cause and reason of a text that is not a time: one object, since all texts of a column may have it at first."""
@@ -349,7 +347,7 @@ class _TimeTexts:
             self.unreadable[code] = bad_rows.TIME, reason
         self._take(moments, np.asarray([not dates.zoned(form) for form in formats], dtype=bool))
 
-    def _take(self, moments: dates.Moments, local: Mask) -> None:
+    def _take(self, moments: dates.Moments, local: Flags) -> None:
         """Take moments, of which some are on the clock of the log; NaT stays unreadable."""
         import pandas as pd
 

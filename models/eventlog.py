@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 Ints = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.int32]
+Floats = npt.NDArray[np.float64]
+Flags = npt.NDArray[np.bool_]
+"""One flag for each case or event: whether it is kept, chosen, changed."""
 
 MISSING = -1
 """Code of a missing value in a `Column`."""

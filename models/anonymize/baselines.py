@@ -11,12 +11,11 @@ import itertools
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from models.anonymize.result import Anonymized, refuse_empty
 from models.compiled import kernel
 from models.errors import BoundError, InputError
-from models.eventlog import EventLog, Ints
+from models.eventlog import EventLog, Flags, Ints
 from models.knowledge import Knowledge, items
 from models.variants import amounts
 
@@ -86,9 +85,6 @@ def cheapest_partner(
 
 
 CONTROL_FLOW = Knowledge("seq", "ac")
-
-Kept = npt.NDArray[np.bool_]
-"""bool[events]: which stay."""
 
 
 def variants(log: EventLog, knowledge: Knowledge) -> tuple[list[tuple[int, ...]], Ints]:
@@ -162,7 +158,7 @@ def check_k(K: int) -> None:
         raise InputError(f"K = {K} is not a positive number of cases")
 
 
-def k_anonymous(log: EventLog, kept: Kept, K: int, knowledge: Knowledge, cases: Ints | None = None) -> bool:
+def k_anonymous(log: EventLog, kept: Flags, K: int, knowledge: Knowledge, cases: Ints | None = None) -> bool:
     """Return whether every non-empty trace of the kept events is shared by at least K cases (a count from scratch)."""
     values = items(log, knowledge)
     counts: dict[tuple[object, ...], int] = {}
@@ -238,7 +234,7 @@ def _roots(parent: Ints) -> Ints:
     return parent
 
 
-def _mapped(traces: list[tuple[int, ...]], owner: Ints, shared: list[tuple[int, ...]]) -> Kept:
+def _mapped(traces: list[tuple[int, ...]], owner: Ints, shared: list[tuple[int, ...]]) -> Flags:
     """Return the events of each case that spell its released trace (leftmost match), bool[E]."""
     if not len(owner):
         return np.zeros(0, dtype=np.bool_)
@@ -246,7 +242,7 @@ def _mapped(traces: list[tuple[int, ...]], owner: Ints, shared: list[tuple[int, 
     return np.concatenate([masks[variant] for variant in owner])
 
 
-def leftmost(trace: tuple[int, ...], target: tuple[int, ...]) -> Kept:
+def leftmost(trace: tuple[int, ...], target: tuple[int, ...]) -> Flags:
     """Return the leftmost match of as much of `target` as is a subsequence of `trace`, bool[len(trace)]."""
     mask = np.zeros(len(trace), dtype=np.bool_)
     need = 0
@@ -299,7 +295,7 @@ def _longest_path(trace: tuple[int, ...], paths: set[tuple[int, ...]]) -> tuple[
     return max(reached, key=len)
 
 
-def prefixes_shared(log: EventLog, kept: Kept, K: int, knowledge: Knowledge, cases: Ints | None = None) -> bool:
+def prefixes_shared(log: EventLog, kept: Flags, K: int, knowledge: Knowledge, cases: Ints | None = None) -> bool:
     """Return whether every prefix of every released trace is shared by at least K cases (a count from scratch)."""
     column = items(log, knowledge)
     counts: dict[tuple[object, ...], int] = {}

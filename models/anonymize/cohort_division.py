@@ -33,14 +33,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from models.anonymize.cohorts import Chosen, balanced, no_cohort
+from models.anonymize.cohorts import balanced, no_cohort
 from models.anonymize.local import PLAIN, Choice, entering, under
 from models.anonymize.local_model import Bans, Reach, SafeState, close
 from models.anonymize.tlkc import TlkcProblem
 from models.anonymize.violations import TlkcBounds
 from models.content_free import content_free
 from models.errors import TooFewCasesError
-from models.eventlog import Column, EventLog, Ints
+from models.eventlog import Column, EventLog, Flags, Ints
 from models.keys import distinct
 
 TRIALS, WORK = 40, 1_000_000
@@ -173,10 +173,10 @@ class DivisionTrial:
         number of due items that are shown.
     """
 
-    tried: Chosen
+    tried: Flags
     first: tuple[int, ...]
-    leave: Chosen
-    stays: Chosen
+    leave: Flags
+    stays: Flags
     kept: Ints
     state: SafeState
     worth: float
@@ -397,7 +397,7 @@ class _Search:
         has_enough = self.holders >= self.queue.bounds.K
         self.due = self.owed & has_enough & (has_waited | has_many | patience.last)
 
-    def attempt(self, chosen: Chosen, first: tuple[int, ...]) -> DivisionTrial | None:
+    def attempt(self, chosen: Flags, first: tuple[int, ...]) -> DivisionTrial | None:
         """Return the division in which the chosen cases leave, or None if fewer than K are left.
 
         Cases that lose every event stay behind, and so do the last cases of a class that is too frequent.
@@ -450,19 +450,19 @@ class _Search:
                 best = trial
         return best
 
-    def _cases_with(self, items: Chosen) -> Chosen:
+    def _cases_with(self, items: Flags) -> Flags:
         """Return bool[C]: the cases that have one of some items (bool[A])."""
         cases = np.zeros(len(self.row), dtype=np.bool_)
         cases[self.case[items[self.codes]]] = True
         return cases
 
-    def _few_wait(self, chosen: Chosen, start: DivisionTrial) -> bool:
+    def _few_wait(self, chosen: Flags, start: DivisionTrial) -> bool:
         """Return whether no more cases wait by choice than may (`MOST`, `MOST_FRESH`)."""
         wait = start.leave & ~chosen
         fresh = self.waited == 0
         return bool(wait.sum() <= MOST * len(wait) and wait[fresh].sum() <= MOST_FRESH * fresh.sum())
 
-    def _proposal(self, best: DivisionTrial, generator: np.random.Generator) -> tuple[Chosen, tuple[int, ...]]:
+    def _proposal(self, best: DivisionTrial, generator: np.random.Generator) -> tuple[Flags, tuple[int, ...]]:
         """Return a random neighbour of a division.
 
         One random number `kind` decides what changes (with RAISE = .3):
@@ -488,7 +488,7 @@ class _Search:
             chosen[_some(gaining, gain_by_waiting[gaining], generator)] = False
         return chosen, first
 
-    def _toggle_priority(self, best: DivisionTrial, item: int) -> tuple[Chosen, tuple[int, ...]]:
+    def _toggle_priority(self, best: DivisionTrial, item: int) -> tuple[Flags, tuple[int, ...]]:
         """Toggle `item` as a priority item and release all its cases.
 
         Cases that still wait for another item stay, if at least K cases remain.
@@ -521,7 +521,7 @@ class _Search:
             return None
         return int(generator.choice(len(lost_value), p=lost_value / lost_value.sum()))
 
-    def _suppressed(self, chosen: Chosen, first: tuple[int, ...], bounds: TlkcBounds) -> tuple[Chosen, SafeState]:
+    def _suppressed(self, chosen: Flags, first: tuple[int, ...], bounds: TlkcBounds) -> tuple[Flags, SafeState]:
         """Return bool[E], the events of chosen cases that stay, and the state of local suppression."""
         cases_of_row = np.bincount(self.row[chosen], minlength=len(self.view.weight))
         of_chosen = chosen[self.case]
@@ -536,7 +536,7 @@ class _Search:
         allowed_at = under(self.reach, best.state)
         return self._worth(allowed_at[self.position] & shown[self.codes])
 
-    def _worth(self, events: Chosen) -> Ints:
+    def _worth(self, events: Flags) -> Ints:
         """Return int64[C]: the value of some events by case."""
         return np.bincount(self.case[events], self.value[self.codes[events]], len(self.row)).astype(np.int64)
 

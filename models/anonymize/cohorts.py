@@ -23,7 +23,6 @@ from fractions import Fraction
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from models.anonymize.local import Choice
 from models.anonymize.result import Anonymized
@@ -31,10 +30,9 @@ from models.anonymize.sensitive import InfeasibleError, is_numeric
 from models.anonymize.tlkc import SuppressionOptions, TlkcProblem
 from models.content_free import content_free
 from models.errors import BoundError, InputError, TooFewCasesError
-from models.eventlog import Column, Ints
+from models.eventlog import Column, Flags, Ints
 
 Alphabet = Literal["per-cohort", "common"]
-Chosen = npt.NDArray[np.bool_]
 
 PROPOSALS, WORK = 100, 500_000
 """Proposals of the search of `local` that a cohort gets if the configuration asks for none, and the most events
@@ -171,7 +169,7 @@ def _within(queue: TlkcProblem, alphabet: Collection[Any]) -> Anonymized:
     )
 
 
-def balanced(among: Chosen, classes: Sequence[Column], share: Fraction) -> Chosen:
+def balanced(among: Flags, classes: Sequence[Column], share: Fraction) -> Flags:
     """Return the cases that may leave together so that no class has more than `share` of them.
 
     Suppression cannot cure a class that is too frequent in the queue itself (the empty candidate of Def. 14).
@@ -189,7 +187,7 @@ def balanced(among: Chosen, classes: Sequence[Column], share: Fraction) -> Chose
 
     Returns
     -------
-    Chosen
+    Flags
         bool[C], a subset of `among`; empty if nothing else balances.
 
     References
@@ -206,7 +204,7 @@ def balanced(among: Chosen, classes: Sequence[Column], share: Fraction) -> Chose
         chosen[holders[len(holders) - count :]] = False
 
 
-def _excess(column: Column, chosen: Chosen, share: Fraction) -> tuple[Ints, int] | None:
+def _excess(column: Column, chosen: Flags, share: Fraction) -> tuple[Ints, int] | None:
     """Return the chosen cases of a class above `share`, and how many of them must wait.
 
     With m cases of the class among `total`, x of them must wait so that (m - x) <= share * (total - x).

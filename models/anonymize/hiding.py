@@ -20,13 +20,11 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from models.anonymize.shown import ShownItems
 from models.anonymize.tlkc import TlkcProblem
-from models.eventlog import Ints
+from models.eventlog import Flags, Ints
 
-Kept = npt.NDArray[np.bool_]
 Bk = tuple[int, ...]
 Mode = Literal["events", "items"]
 """Whether single cases may lose events, or only whole items go."""
@@ -71,7 +69,7 @@ class Hiding:
         if mode == "events":
             self.fixed = shown.fixed(log.case_ids, log.starts, seen.alphabet, self.codes)
 
-    def close(self, plain: Kept) -> tuple[Kept, set[Bk]]:
+    def close(self, plain: Flags) -> tuple[Flags, set[Bk]]:
         """Hide events until no background knowledge is exposed.
 
         Parameters
@@ -96,7 +94,7 @@ class Hiding:
                 return kept, given_up
             given_up |= self._hide(kept, exposed, price, rank)
 
-    def close_locally(self, violating: Callable[[Kept], Iterable[Bk]]) -> tuple[Kept, set[Bk]]:
+    def close_locally(self, violating: Callable[[Flags], Iterable[Bk]]) -> tuple[Flags, set[Bk]]:
         """Hide events until nothing is exposed and nothing violates TLKC-privacy.
 
         Every event costs the same, and rare items go first.
@@ -129,12 +127,12 @@ class Hiding:
             if int(kept.sum()) == before:
                 given_up |= set(exposed)
 
-    def rare(self, kept: Kept) -> set[Bk]:
+    def rare(self, kept: Flags) -> set[Bk]:
         """Return the background knowledge that too few of all cases match."""
         everywhere = np.ones((len(self.outside), len(self.of_all)), dtype=np.bool_)
         return set(self._exposed(kept, self.of_all, everywhere))
 
-    def _exposed(self, kept: Kept, targets: Sequence[Target], outside: Kept) -> dict[Bk, Kept]:
+    def _exposed(self, kept: Flags, targets: Sequence[Target], outside: Flags) -> dict[Bk, Flags]:
         """Return the background knowledge that too few cases outside a release match.
 
         With each, bool[groups]: the groups whose cases must lose it.
@@ -152,7 +150,7 @@ class Hiding:
             exposed[tuple(bk[:size].tolist())] = groups
         return exposed
 
-    def _hide(self, kept: Kept, exposed: dict[Bk, Kept], price: Ints, rank: Ints) -> set[Bk]:
+    def _hide(self, kept: Flags, exposed: dict[Bk, Flags], price: Ints, rank: Ints) -> set[Bk]:
         """Remove events from `kept`; returns the bk that some case must keep."""
         from models.anonymize.hiding_kernels import hide
 
@@ -166,7 +164,7 @@ class Hiding:
         return {bk for bk, is_stuck in zip(exposed, stuck.tolist(), strict=True) if is_stuck}
 
 
-def _without(exposed: dict[Bk, Kept], given_up: set[Bk]) -> dict[Bk, Kept]:
+def _without(exposed: dict[Bk, Flags], given_up: set[Bk]) -> dict[Bk, Flags]:
     """Return the exposed background knowledge that contains none that was given up."""
     return {bk: groups for bk, groups in exposed.items() if not any(within(ban, bk) for ban in given_up)}
 

@@ -21,10 +21,8 @@ import numpy.typing as npt
 from models.anonymize.baselines import common, leftmost
 from models.anonymize.result import Anonymized
 from models.errors import BoundError
-from models.eventlog import EventLog
+from models.eventlog import EventLog, Flags
 from models.knowledge import Knowledge, items
-
-Kept = npt.NDArray[np.bool_]
 
 
 def common_subsequence(traces: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
@@ -46,7 +44,7 @@ def common_subsequence(traces: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
     return tuple(shared.tolist())
 
 
-def lcs_start(log: EventLog, knowledge: Knowledge, allowed: Callable[[Kept], bool]) -> Anonymized:
+def lcs_start(log: EventLog, knowledge: Knowledge, allowed: Callable[[Flags], bool]) -> Anonymized:
     """Build a release from the common subsequence of all cases upwards.
 
     Parameters

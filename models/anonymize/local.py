@@ -25,13 +25,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from models.anonymize.local_model import Bans, Kept, Reach, SafeState, attempt, close, moved, project_onto
+from models.anonymize.local_model import Bans, Reach, SafeState, attempt, close, moved, project_onto
 from models.anonymize.suppression import losses
 from models.anonymize.view import TraceView
 from models.anonymize.violations import BELOW_K, TlkcBounds, minimal_violations
 from models.content_free import content_free
 from models.errors import InputError
-from models.eventlog import Codes, Ints, places_of
+from models.eventlog import Codes, Flags, Ints, places_of
 from models.variants import amounts, of_events
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def entering(codes: Codes, events: Ints, items: int, first: Sequence[int] = ()) 
     return rank
 
 
-def under(reach: Reach, state: SafeState) -> Kept:
+def under(reach: Reach, state: SafeState) -> Flags:
     """Return the events of a view that stay under the bans and priorities of another state.
 
     The state may come from other rows, so the result is not necessarily safe.
@@ -140,10 +140,10 @@ def events_at_positions(view: TraceView) -> Ints:
     return amounts(view.starts[rows] + view.slot_of_event, of_events(view.cases, view.case_starts), len(view.codes))
 
 
-def kept_events(view: TraceView, kept: Kept) -> Kept:
+def kept_events(view: TraceView, kept: Flags) -> Flags:
     """Return bool[E]: the events whose position stays."""
     rows = np.repeat(view.row_of_case, np.diff(view.case_starts))
-    chosen: Kept = kept[view.starts[rows] + view.slot_of_event]
+    chosen: Flags = kept[view.starts[rows] + view.slot_of_event]
     return chosen
 
 

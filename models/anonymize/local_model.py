@@ -7,15 +7,11 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-import numpy.typing as npt
 
 from models.anonymize.view import TraceView
 from models.anonymize.violations import ABOVE_C, TlkcBounds, Violations, minimal_violations
 from models.content_free import content_free
-from models.eventlog import Codes, Ints, places_of, starts_of
-
-Kept = npt.NDArray[np.bool_]
-"""bool[P]: which positions of the rows' traces stay."""
+from models.eventlog import Codes, Flags, Ints, places_of, starts_of
 
 
 @content_free()
@@ -167,11 +163,21 @@ def flat(candidates: Sequence[tuple[int, ...]]) -> tuple[Ints, Codes]:
 @content_free("events", "rounds")
 @dataclass(frozen=True, slots=True)
 class SafeState:
-    """A safe state: priorities and bans (both public), and what stays. `events`: events kept."""
+    """A safe state: priorities and bans, which are both public, and the events that stay.
+
+    Attributes
+    ----------
+    kept : bool[P]
+        The positions of the rows' traces that stay.
+    events : int
+        Number of events that stay.
+    rounds : int
+        Rounds of the search.
+    """
 
     priority: Ints
     bans: Bans
-    kept: Kept
+    kept: Flags
     events: int
     rounds: int
 
@@ -245,13 +251,13 @@ def attempt(
     raise AssertionError("every round removes an event")
 
 
-def projected(view: TraceView, kept: Kept) -> TraceView:
+def projected(view: TraceView, kept: Flags) -> TraceView:
     """Return the view of the events that stay; rows may then repeat or be empty."""
     counts = starts_of(kept)
     return replace(view, starts=counts[view.starts], codes=view.codes[kept])
 
 
-def project_onto(reach: Reach, priority: Ints, bans: Bans) -> Kept:
+def project_onto(reach: Reach, priority: Ints, bans: Bans) -> Flags:
     """Return the events of the view of `reach` that stay under bans and priorities."""
     kept = np.ones(len(reach.view.codes), dtype=np.bool_)
     numbers = reach.numbers(bans.candidates)
@@ -260,7 +266,7 @@ def project_onto(reach: Reach, priority: Ints, bans: Bans) -> Kept:
 
 
 def _rebuild(
-    reach: Reach, has_cases: Kept, priority: Ints, numbers: Ints, bans: Bans, new_numbers: Ints, kept: Kept
+    reach: Reach, has_cases: Flags, priority: Ints, numbers: Ints, bans: Bans, new_numbers: Ints, kept: Flags
 ) -> None:
     """Rebuild the rows with cases whose source contains a new ban: the others would come out as they are."""
     from models.anonymize.local_kernels import project
@@ -282,7 +288,7 @@ def moved(priority: Ints, item: int, place: int) -> Ints:
 
 
 def _new_bans(
-    view: TraceView, kept: Kept, violations: Violations, bounds: TlkcBounds, value_aware: bool
+    view: TraceView, kept: Flags, violations: Violations, bounds: TlkcBounds, value_aware: bool
 ) -> tuple[list[tuple[int, ...]], list[frozenset[int] | None]]:
     candidates = violations.candidates()
     if not value_aware:
@@ -295,7 +301,7 @@ def _new_bans(
 
 
 def fewest_holders(
-    view: TraceView, kept: Kept, candidate: tuple[int, ...], bounds: TlkcBounds
+    view: TraceView, kept: Flags, candidate: tuple[int, ...], bounds: TlkcBounds
 ) -> frozenset[int] | None:
     """Return the fewest matching rows whose removal brings every share to at most C.
 

@@ -33,7 +33,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from models.anonymize.hiding import Hiding, Kept, Mode, Target
+from models.anonymize.hiding import Hiding, Mode, Target
 from models.anonymize.result import Anonymized
 from models.anonymize.shown import ShownItems
 from models.anonymize.suppression import Candidates, losses
@@ -41,6 +41,7 @@ from models.anonymize.tlkc import SuppressionOptions, TlkcProblem
 from models.anonymize.view import TraceView, view, view_of_items
 from models.anonymize.violations import TlkcBounds, minimal_violations
 from models.content_free import content_free
+from models.eventlog import Flags
 from models.knowledge import items
 
 Banned = tuple[Any, ...]
@@ -137,7 +138,7 @@ def repaired(
     )
 
 
-def _violating(problem: TlkcProblem, kept: Kept) -> list[tuple[int, ...]]:
+def _violating(problem: TlkcProblem, kept: Flags) -> list[tuple[int, ...]]:
     """Return the TLKC violations of the kept events, as codes of `problem.seen`.
 
     The knowledge itself and every weaker structure of `also` is checked. A candidate appears in every order
@@ -156,11 +157,11 @@ def _violating(problem: TlkcProblem, kept: Kept) -> list[tuple[int, ...]]:
     return list(violating)
 
 
-def _showing(problem: TlkcProblem, kept: Kept) -> TlkcProblem:
+def _showing(problem: TlkcProblem, kept: Flags) -> TlkcProblem:
     return TlkcProblem(problem.log.select_events(kept), problem.knowledge, problem.bounds, problem.classes)
 
 
-def _hidden(problem: TlkcProblem, kept: Kept, suppressed: Collection[Any]) -> dict[str, int]:
+def _hidden(problem: TlkcProblem, kept: Flags, suppressed: Collection[Any]) -> dict[str, int]:
     stays = np.asarray([item not in suppressed for item in problem.seen.alphabet], dtype=np.bool_)
     lost = ~kept & stays[problem.seen.item_of_event]
     return {"events": int(lost.sum()), "cases": len(np.unique(problem.log.case_of_event[lost]))}

@@ -18,9 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from models.content_free import content_free
-from models.eventlog import Column, Ints
-
-Mask = npt.NDArray[np.bool_]
+from models.eventlog import Column, Flags, Ints
 
 SPREAD = 1 << 32
 """Key of (case, item): case * SPREAD + item."""
@@ -98,7 +96,7 @@ class ShownItems:
         number = np.asarray([self.case.get(name, -1) for name in case_ids], dtype=np.int64)
         return np.concatenate((self.group, [0]))[number]
 
-    def fixed(self, case_ids: Sequence[str], starts: Ints, alphabet: Sequence[Any], item: Ints) -> Mask:
+    def fixed(self, case_ids: Sequence[str], starts: Ints, alphabet: Sequence[Any], item: Ints) -> Flags:
         """Return the events of a log that some release showed.
 
         Parameters
@@ -114,7 +112,7 @@ class ShownItems:
 
         Returns
         -------
-        Mask
+        Flags
             bool[E].
         """
         from models.anonymize.hiding_kernels import embed

@@ -18,12 +18,12 @@ import numpy as np
 import numpy.typing as npt
 
 from models.attacks.linkability import CLOSED_FORM, LEAST, THEOREM_2, THEOREM_2_EMPTY_PREFIX, Bytes, Edges, edges
-from models.attacks.linker import BaseLinker, Flags
+from models.attacks.linker import BaseLinker
 from models.attacks.pairs import NextOccurrences, RecordClasses, ReleasePair, unmatched
 from models.compiled import kernel, part
 from models.content_free import content_free
 from models.errors import InputError
-from models.eventlog import Codes, Ints
+from models.eventlog import Codes, Flags, Ints
 
 RELATION = {
     "exact": CLOSED_FORM,

@@ -34,9 +34,7 @@ from models.attacks.linkability import LEAST, SUBSEQUENCE, Edges
 from models.attacks.pairs import ReleasePair
 from models.compiled import kernel, part
 from models.content_free import content_free
-from models.eventlog import Ints
-
-Flags = npt.NDArray[np.bool_]
+from models.eventlog import Flags, Ints
 
 # --- One linker ---
 

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from models.attacks.linkability import LEAST, Edges, Runs, edges
-from models.attacks.linker import ANY_PAIR, BaseLinker, Flags, Linker, empty_linker, extend_linker, levels, scratch_for
+from models.attacks.linker import ANY_PAIR, BaseLinker, Linker, empty_linker, extend_linker, levels, scratch_for
 from models.attacks.pairs import RecordClasses, ReleasePair
 from models.content_free import content_free
-from models.eventlog import Ints
+from models.eventlog import Flags, Ints
 
 FIRST_N = 5
 """The search of the least n tries no smaller n than this: to list the links of 1, 2 and 3 costs more than it saves."""

@@ -30,11 +30,11 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from models.attacks.linker import UNREACHED, BaseLinker, Flags
+from models.attacks.linker import UNREACHED, BaseLinker
 from models.attacks.pairs import NextOccurrences, PartOfTables, ReleasePair, advance, is_in
 from models.attacks.totals import SharedTotals, add_leaving, column_starts
 from models.compiled import kernel, part, wraps_around
-from models.eventlog import Codes, Ints
+from models.eventlog import Codes, Flags, Ints
 
 MEASURES = ("ka1", "ka2", "ka1_common", "ka2_common", "fa", "ca", "ba")
 KA1, KA2, KA1_COMMON, KA2_COMMON, FA, CA, BA = range(7)

@@ -30,11 +30,11 @@ import numpy as np
 
 from models.attacks.candidates import CandidateValuer, cracks_by_value, matching_rows, records_by_value
 from models.attacks.correspondence import AttackedPair, AttackQuestion, PairAttack, check_parameters
-from models.attacks.linker import Flags, base_linkers
+from models.attacks.linker import base_linkers
 from models.attacks.pairs import NextOccurrences, ReleasePair, encode, join_releases, next_occurrences, unmatched
 from models.attacks.true_linker import real_links, true_linker_minima
 from models.content_free import content_free
-from models.eventlog import Ints, SimpleLog
+from models.eventlog import Flags, Ints, SimpleLog
 
 FEW = 400
 """If there are at most so many candidates, all are tried; otherwise only the worst ones of every pair."""

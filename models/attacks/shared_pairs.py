@@ -26,7 +26,6 @@ from models.attacks.linker import (
     ROW1,
     SUBSEQUENCE_PAIRS,
     BaseLinker,
-    Flags,
     Linker,
     Scratch,
     base_linkers,
@@ -52,7 +51,7 @@ from models.attacks.search import Minimum
 from models.attacks.totals import SharedTotals, Table
 from models.content_free import content_free
 from models.errors import TooLargeError
-from models.eventlog import Codes, Ints, SimpleLog, starts_of
+from models.eventlog import Codes, Flags, Ints, SimpleLog, starts_of
 
 
 @content_free()

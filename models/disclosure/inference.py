@@ -19,9 +19,9 @@ from rapidfuzz.process import cdist
 
 from models.compiled import kernel
 from models.content_free import content_free
-from models.disclosure.intervals import AttackRisk, Floats, Successes, TargetResults, against_guess, compared
+from models.disclosure.intervals import AttackRisk, Successes, TargetResults, against_guess, compared
 from models.disclosure.material import CodedCases, Material
-from models.eventlog import Codes, Column, EventLog, Ints, places_of
+from models.eventlog import Codes, Column, EventLog, Floats, Ints, places_of
 from models.utility.graphs import ordinal, same_names
 
 DRAWS = 8

@@ -20,11 +20,10 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy.stats import beta, hypergeom, norm, rankdata
 
 from models.content_free import content_free
-from models.eventlog import Ints
+from models.eventlog import Floats, Ints
 
 LEVEL = 0.95
 """Coverage of the intervals that are shown."""
@@ -34,8 +33,6 @@ SEEN = 0.95
 
 FEWEST = 5
 """Successes and failures (expected) below which the spread among targets is not known well enough to rely on it."""
-
-Floats = npt.NDArray[np.float64]
 
 
 @content_free("draws")

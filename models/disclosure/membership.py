@@ -23,9 +23,9 @@ from typing import Protocol
 import numpy as np
 
 from models.anonymize.view import TraceView
-from models.disclosure.intervals import AttackRisk, Floats, area_over_folds, area_under_curve
+from models.disclosure.intervals import AttackRisk, area_over_folds, area_under_curve
 from models.disclosure.material import Material
-from models.eventlog import Ints
+from models.eventlog import Floats, Ints
 from models.utility.distance import distances
 
 BEFORE = 3

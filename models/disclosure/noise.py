@@ -8,10 +8,9 @@ from fractions import Fraction
 
 import numpy as np
 
-from models.disclosure.intervals import Floats
 from models.dp import truncated
 from models.dp.counts import Rule, rule_of
-from models.eventlog import Ints
+from models.eventlog import Floats, Ints
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,9 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from models.anonymize.view import TraceView
-from models.disclosure.intervals import AttackRisk, Floats, Successes, TargetResults, compared_exactly, rate_alone
+from models.disclosure.intervals import AttackRisk, Successes, TargetResults, compared_exactly, rate_alone
 from models.disclosure.material import Material, drawn
-from models.eventlog import Ints
+from models.eventlog import Floats, Ints
 
 _ODD = np.uint64(0x9E3779B97F4A7C15)
 """Multiplier of the rolling hash of pieces: an odd number without a pattern (the golden ratio of 64 bits)."""

@@ -14,9 +14,9 @@ import numpy as np
 
 from models.attacks.linkability import LEAST, Edges, edges
 from models.attacks.pairs import ReleasePair, join_releases
-from models.disclosure.intervals import AttackRisk, Floats, against_guess
+from models.disclosure.intervals import AttackRisk, against_guess
 from models.disclosure.material import drawn
-from models.eventlog import EventLog, Ints, SimpleLog
+from models.eventlog import EventLog, Floats, Ints, SimpleLog
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,16 +24,9 @@ import numpy as np
 import numpy.typing as npt
 
 from models.anonymize.local_model import flat
-from models.disclosure.intervals import (
-    AttackRisk,
-    Floats,
-    Successes,
-    TargetResults,
-    against_guess,
-    compared_exactly,
-)
+from models.disclosure.intervals import AttackRisk, Successes, TargetResults, against_guess, compared_exactly
 from models.disclosure.material import Material, drawn
-from models.eventlog import Ints
+from models.eventlog import Floats, Ints
 
 TRIES = 6
 """Predicates that are written for each target."""

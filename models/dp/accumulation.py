@@ -35,7 +35,7 @@ import numpy.typing as npt
 from models.content_free import content_free
 from models.dp.noise import NoiseSource
 from models.errors import InputError
-from models.eventlog import Ints
+from models.eventlog import Floats, Ints
 
 MOST_RELEASES = 100_000
 """A horizon beyond it is a mistake: hourly releases of eleven years."""
@@ -51,7 +51,6 @@ MARGIN = 1e-6
 
 How = Literal["sum", "tree", "factorized"]
 
-Floats = npt.NDArray[np.float64]
 Whole = TypeVar("Whole", int, Ints)
 
 

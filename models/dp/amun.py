@@ -25,7 +25,6 @@ import numpy.typing as npt
 from models.content_free import content_free
 from models.dp.annotation import AnnotatedLog, annotate, sorted_alphabet
 from models.dp.guessing import (
-    Floats,
     checked_delta,
     epsilon_of_counts,
     epsilon_of_oversampling,
@@ -37,7 +36,7 @@ from models.dp.priors import Prior, prior_probabilities
 from models.dp.sampling import Sampled, sample_cases
 from models.dp.timestamps import case_times, compressed, compression_factor, noise_times, order_of_times
 from models.errors import BoundError, InputError, check_choice
-from models.eventlog import Column, EventLog, Ints, places_of, starts_of
+from models.eventlog import Column, EventLog, Floats, Ints, places_of, starts_of
 
 Design = Literal["sampling", "filtering", "oversampling"]
 """sampling: copy and delete cases; filtering: the same after risky cases were dropped (the proposal); oversampling:

@@ -53,7 +53,7 @@ from models.content_free import content_free
 from models.dp.accumulation import Shape
 from models.dp.noise import NoiseSource
 from models.errors import InputError
-from models.eventlog import Ints
+from models.eventlog import Floats, Ints
 
 UNIT = 1 << 12
 """A coefficient is a whole number of so many parts of 1. Sums of true counts up to 2^31 cases then fit 64 bits."""
@@ -66,8 +66,6 @@ MOST_RELEASE_NOISE = 1.3
 
 EXPONENTS = [Fraction(step, 100) for step in range(50, -1, -1)]
 """Exponents a, the largest first; 0 is independent noise."""
-
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)

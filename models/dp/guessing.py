@@ -11,11 +11,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import numpy.typing as npt
 
 from models.errors import InputError
-
-Floats = npt.NDArray[np.float64]
+from models.eventlog import Floats
 
 
 def checked_delta(delta: float) -> float:

@@ -21,9 +21,9 @@ import numpy as np
 import numpy.typing as npt
 
 from models.dp.annotation import AnnotatedLog
-from models.dp.guessing import Floats, worst_case_prior
+from models.dp.guessing import worst_case_prior
 from models.errors import check_choice
-from models.eventlog import Ints
+from models.eventlog import Floats, Ints
 
 Prior = Literal["closed-window", "paper-tables"]
 

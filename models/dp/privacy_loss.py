@@ -36,12 +36,10 @@ from fractions import Fraction
 from functools import lru_cache
 
 import numpy as np
-import numpy.typing as npt
 
 from models.dp.zcdp import scale_of
 from models.errors import InputError
-
-Floats = npt.NDArray[np.float64]
+from models.eventlog import Floats
 
 SMOOTHING = Fraction(3, 2)
 """Scale t of the rounding above. A smaller one costs less variance, but its k would not be negligible any more."""

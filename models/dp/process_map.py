@@ -35,7 +35,6 @@ from statistics import NormalDist
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from models.content_free import content_free
 from models.dp.noise import NoiseSource, scale_for, secure
@@ -47,7 +46,7 @@ from models.dp.synthesis.spreading import Spread
 from models.dp.synthesis.table import Variant, VariantCounts
 from models.dp.synthesis.times import PublicTimeBounds
 from models.dp.synthetic import Design, Shares, StageBudget, chosen_labels, over_labels
-from models.eventlog import EventLog, Ints
+from models.eventlog import EventLog, Floats, Ints
 
 COVERAGE = 0.95
 """Of the intervals of a release, before they are rounded outwards to whole numbers."""
@@ -63,8 +62,6 @@ at epsilon 1 has a DFG error of .044, not .037, and Sepsis one of .092, not .100
 MISSING_DEVIATION = 0.5
 """Deviation of the steps that the level lacks, as a part of their estimate: a convention. Without it intervals cover
 .84 of the true steps of BPIC 2013 at epsilon .1 (B is 9), with it .93; at epsilon 1 (B is 24) .88 either way."""
-
-Floats = npt.NDArray[np.float64]
 
 
 def usual_shares(*, labels: bool, times: bool = False) -> Shares:

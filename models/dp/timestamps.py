@@ -15,10 +15,9 @@ import numpy.typing as npt
 
 from models.compiled import kernel
 from models.dp.annotation import MAX_TIME_MS, MILLISECOND
-from models.dp.guessing import Floats
 from models.dp.noise import NoiseSource, grid_down
 from models.dp.priors import group_extent
-from models.eventlog import Ints
+from models.eventlog import Floats, Ints
 
 LATTICE_BITS = 20
 """2^20 steps a range: 31 ms in 9 hours, a minute in 2 years; more bits would overflow for logs of many decades."""

@@ -20,15 +20,14 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from models.content_free import content_free
 from models.errors import InputError
+from models.eventlog import Floats
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
 
-Floats = npt.NDArray[np.float64]
 Leakage = Fraction | float
 """A leakage in nats. It stays an exact fraction for as long as every step is extreme, or adds nothing."""
 

@@ -16,11 +16,10 @@ import numpy.typing as npt
 from models.compiled import kernel, wraps_around
 from models.content_free import content_free
 from models.errors import InputError
-from models.eventlog import Codes, EventLog, Ints, places_of, starts_of
+from models.eventlog import Codes, EventLog, Flags, Ints, places_of, starts_of
 from models.risk.matching import Revealed, unique_cases
 from models.risk.points import KnownColumns, PointCoder, Whole
 
-Flags = npt.NDArray[np.bool_]
 Words = npt.NDArray[np.uint64]
 
 DENSITY = 8

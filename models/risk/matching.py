@@ -15,11 +15,10 @@ import numpy.typing as npt
 from models.bits import count_ones
 from models.compiled import kernel
 from models.content_free import content_free
-from models.eventlog import Ints
+from models.eventlog import Flags, Ints
 from models.risk.points import Whole
 
 Words = npt.NDArray[np.uint64]
-Flags = npt.NDArray[np.bool_]
 
 
 @kernel

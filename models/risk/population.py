@@ -21,14 +21,11 @@ from dataclasses import dataclass
 from datetime import datetime
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import ndtr, ndtri
 
 from models.content_free import content_free
 from models.errors import InputError
-from models.eventlog import Column, EventLog, Ints, starts_of
-
-Floats = npt.NDArray[np.float64]
+from models.eventlog import Column, EventLog, Floats, Ints, starts_of
 
 BISECTIONS = 12
 """Halvings of the correlation's range: to within 1/4096, far below the noise of any sample."""

@@ -22,11 +22,10 @@ import numpy.typing as npt
 
 from models.content_free import content_free
 from models.errors import InputError
-from models.eventlog import Column, EventLog, Ints
+from models.eventlog import Column, EventLog, Floats, Ints
 from models.knowledge import Unit, perspective
 from models.utility.transport import corner_arcs, least_cost, least_cost_over
 
-Floats = npt.NDArray[np.float64]
 H = TypeVar("H", bound=Hashable)
 
 Distances = Callable[[Sequence[str], Sequence[str]], Floats]

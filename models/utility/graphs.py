@@ -15,11 +15,10 @@ import numpy.typing as npt
 
 from models.content_free import content_free
 from models.errors import InputError
-from models.eventlog import Column, EventLog, Ints, place_in_run
+from models.eventlog import Column, EventLog, Floats, Ints, place_in_run
 from models.keys import BLOCK, KeyTotals
 from models.variants import of_events
 
-Floats = npt.NDArray[np.float64]
 Edge = tuple[object, object]
 
 HOURS_PER_MONTH = 720.0

@@ -21,9 +21,8 @@ import numpy.typing as npt
 
 from models.compiled import kernel
 from models.errors import VeilstreamError
-from models.eventlog import Ints, starts_of
+from models.eventlog import Floats, Ints, starts_of
 
-Floats = npt.NDArray[np.float64]
 Arcs = tuple[Ints, Ints]
 
 TOLERANCE = 1e-9

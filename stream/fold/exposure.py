@@ -16,14 +16,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from models.eventlog import MISSING, Column, EventLog
+from models.eventlog import MISSING, Column, EventLog, Flags
 from stream.fold.completion import Completions, silent_now
 from stream.fold.rules import PublicationRules
 from stream.fold.state import DROPPED, EXPOSED, PENDING, RETIRED, Array, AttributeValues, ColumnTable, State
 from stream.fold.triggers import Clocks, PublicationState, TriggerClock
 from stream.fold.window import EventsPerCase
 
-Flags = npt.NDArray[np.bool_]
 Positions = npt.NDArray[np.int64]
 
 

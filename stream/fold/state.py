@@ -26,7 +26,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from models.eventlog import MISSING, Ints
+from models.eventlog import MISSING, Flags, Ints
 from stream.fold.forgotten import DIGEST_BYTES, DigestSet
 from stream.fold.records import ROW_WIDTH, TIME_PLACE, TIMES, Delta, PlainRow, with_resources
 from stream.fold.rules import FoldRules, SourcePartition
@@ -265,9 +265,6 @@ def plain(value: Any) -> Any:
     return None if value != value else value
 
 
-Mask = npt.NDArray[np.bool_]
-
-
 class EndAll:
     """The rule `end_all`: a case is complete once it has had all of certain activities.
 
@@ -294,7 +291,7 @@ class EndAll:
             self._bits = np.asarray([bit_of.get(name, np.uint64(0)) for name in names], dtype=np.uint64)
         return self._bits[codes]
 
-    def met(self, had: npt.NDArray[np.uint64], cases: npt.NDArray[np.int32], bits: npt.NDArray[np.uint64]) -> Mask:
+    def met(self, had: npt.NDArray[np.uint64], cases: npt.NDArray[np.int32], bits: npt.NDArray[np.uint64]) -> Flags:
         """Return, for each event in order of acceptance, whether its case has had all activities by then.
 
         Parameters
@@ -834,7 +831,7 @@ class State:
                 if event_id in self.event_ids.get(case, ()) or (case, event_id) in in_these_rows:
                     is_repeated[i] = True
                 in_these_rows.add((case, event_id))
-        leaves: Mask = is_refused | is_repeated
+        leaves: Flags = is_refused | is_repeated
         if not leaves.any():
             return None
         left_out.refused.append(places[is_refused])

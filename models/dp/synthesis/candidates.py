@@ -17,11 +17,10 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
 import numpy as np
-import numpy.typing as npt
 
 from models.dp.noise import NoiseSource, scale_for
 from models.dp.synthesis.table import Variant, VariantCounts
-from models.eventlog import Ints
+from models.eventlog import Floats, Ints
 from models.utility.distance import distances, letter
 
 DROP = 2.0
@@ -33,8 +32,6 @@ POOL = 2_000
 
 CHUNK = 2_000
 """Variants compared at once: with a thousand candidates 16 MB of distances."""
-
-Floats = npt.NDArray[np.float64]
 
 
 def nearest(variants: Sequence[Variant], candidates: Sequence[Variant]) -> Ints:

@@ -32,7 +32,7 @@ from models.dp.noise import NoiseSource
 from models.dp.synthesis.table import Variant
 from models.dp.zcdp import scale_of
 from models.errors import BoundError, InputError
-from models.eventlog import Ints, place_in_run, starts_of
+from models.eventlog import Floats, Ints, place_in_run, starts_of
 
 UNIT = 1 << 16
 """Weights are whole multiples of 1 / UNIT, rounded down: a case never weighs more than B."""
@@ -49,8 +49,6 @@ SMOOTH = 3.0
 
 MOST_CELLS = 30_000_000
 """Cells of a level beyond it would not fit the time of a release: refused by public values."""
-
-Floats = npt.NDArray[np.float64]
 
 
 @content_free()

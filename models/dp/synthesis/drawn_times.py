@@ -27,7 +27,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from models.content_free import content_free
 from models.dp.annotation import MAX_TIME_MS, MILLISECOND
@@ -35,7 +34,7 @@ from models.dp.noise import NoiseSource
 from models.dp.synthesis.contexts import UNIT
 from models.dp.synthesis.table import Variant
 from models.dp.synthesis.times import HOUR, WEEK, NoisyTimes, PublicTimeBounds, step_weight
-from models.eventlog import Ints
+from models.eventlog import Floats, Ints
 
 CONCENTRATION = 1.0
 """How near shapes of durations are to that of their parent. A half and 3 give about as many right medians on three
@@ -56,8 +55,6 @@ LEAST_START = 2.0
 
 PASSES = 3
 """Exchanges of all durations. Each brings the cases nearer to the target times; a fourth changes hardly anything."""
-
-Floats = npt.NDArray[np.float64]
 
 
 @content_free()

@@ -20,14 +20,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
 from models.content_free import content_free
 from models.dp.noise import NoiseSource
 from models.dp.synthesis.contexts import LAPLACE, UNIT, ContextLevel, VariantSteps, step_weights
 from models.dp.synthesis.spreading import Spread
 from models.dp.synthesis.table import Variant
-from models.eventlog import Ints
+from models.eventlog import Floats, Ints
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -43,8 +42,6 @@ ENOUGH = 1e-4
 
 LARGEST = 3.0
 """A step changes a number of cases by a factor of e^3 at most."""
-
-Floats = npt.NDArray[np.float64]
 
 
 @content_free()

@@ -16,9 +16,9 @@ Not guaranteed: anything about the cases. A cell that the price removes may be a
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from models.dp.synthesis.contexts import LAPLACE, ContextLevel
+from models.eventlog import Floats
 
 MOST_STEPS = 1_000
 """Of the solver; a hundred are enough for logs of 30 labels."""
@@ -26,7 +26,6 @@ MOST_STEPS = 1_000
 MOST_WORK = 10**9
 """Cells times steps: many labels have fewer steps, and fit each other less well."""
 
-Floats = npt.NDArray[np.float64]
 Vector = np.ndarray[tuple[int], np.dtype[np.float64]]
 
 

@@ -50,7 +50,7 @@ from models.dp.series import Accumulated
 from models.dp.strict import MAX_EVENTS, StrictRelease, Terms, assembled, ordinal
 from models.dp.synthesis import candidates, contexts, times
 from models.dp.synthesis.contexts import UNIT, ContextLevel, Model, VariantSteps
-from models.dp.synthesis.fitting import Floats, Weigh, fit, follows, nearby
+from models.dp.synthesis.fitting import Weigh, fit, follows, nearby
 from models.dp.synthesis.flows import balanced
 from models.dp.synthesis.labels import LabelRule
 from models.dp.synthesis.spreading import Spread
@@ -58,7 +58,7 @@ from models.dp.synthesis.table import Variant, VariantCounts, only
 from models.dp.synthetic import Design, StageBudget, over_labels, release_times
 from models.dp.zcdp import rho_of, scale_of
 from models.errors import InputError
-from models.eventlog import EventLog, Ints
+from models.eventlog import EventLog, Floats, Ints
 
 CASES_A_CELL = 2.0
 """Cases that a candidate needs on average, in scales of the noise of its count over all releases."""

@@ -14,18 +14,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from models.content_free import content_free
 from models.dp.noise import NoiseSource
 from models.dp.synthesis import candidates
 from models.dp.synthesis.table import Variant
-from models.eventlog import Ints
+from models.eventlog import Floats, Ints
 
 POOL = 2_000
 """Drawn traces among which the cases of all cells are spread: two million distances at most."""
-
-Floats = npt.NDArray[np.float64]
 
 
 @content_free()

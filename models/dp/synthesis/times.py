@@ -34,14 +34,13 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
-import numpy.typing as npt
 
 from models.content_free import content_free
 from models.dp.annotation import MAX_TIME_MS, MILLISECOND
 from models.dp.noise import NoiseSource
 from models.dp.synthesis.contexts import UNIT
 from models.errors import InputError
-from models.eventlog import EventLog, Ints
+from models.eventlog import EventLog, Floats, Ints
 
 SECOND = 1_000
 HOUR = 3_600 * SECOND
@@ -77,8 +76,6 @@ BLOCKS_WITH_STARTS = {
     "weeks": Fraction(1, 8),
     "hours": Fraction(1, 8),
 }
-
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,12 +7,13 @@ from typing import Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from models.anonymize.lcs_start import Kept, lcs_start
+from models.anonymize.lcs_start import lcs_start
 from models.anonymize.repair import fresh_violations
 from models.anonymize.sensitive import FewerThanKError, InfeasibleError, check_edges, class_columns
 from models.anonymize.tlkc import TlkcProblem, violation_in
 from models.anonymize.violations import TlkcBounds
 from models.errors import BoundError, TooFewCasesError
+from models.eventlog import Flags
 from models.knowledge import Attribute, Knowledge
 from stream.ledger.release_record import ReleaseRecord
 from stream.release.contract import Build, Exposure, Mechanism
@@ -90,7 +91,7 @@ class LcsStart(Mechanism):
             memory={"releases": [*(sorted(cases) for cases in earlier), names]},
         )
 
-    def _allowed(self, problem: TlkcProblem, kept: Kept, earlier: Collection[frozenset[str]]) -> bool:
+    def _allowed(self, problem: TlkcProblem, kept: Flags, earlier: Collection[frozenset[str]]) -> bool:
         if violation_in(problem, kept) is not None:
             return False
         shown = TlkcProblem(problem.log.select_events(kept), problem.knowledge, problem.bounds, {})

@@ -1,17 +1,22 @@
 """Case ids that may mean no case, or the same case as another id.
 
-One person under two ids counts as two: a group of 20 cases may then be of 10 persons. So `inspect` reports
-such ids, and so does everything that reads a log. They are not changed, since 17 and 17.0 may be two cases.
+One person under two ids counts as two: a group of 20 cases may then be of 10 persons. Many persons under one id
+make a trace that nobody had. So `inspect` reports such ids, and so does everything that reads a log. They are not
+changed, since 17 and 17.0 may be two cases.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from models.eventlog import Ints
 
 _PLACEHOLDERS = frozenset(["nan", "na", "null", "none", "n/a", "-"])
 """Words that exports write in place of a missing value, in lower case."""
+
+_SHORTENED = re.compile(r"\s*\d([.,]\d+)?E\+\d\d\s*")
+"""Long numbers as a spreadsheet shows and then saves them: the last digits are gone."""
 
 
 def doubtful_case_ids(ids: Sequence[str], rows_of_case: Ints) -> list[str]:
@@ -32,6 +37,13 @@ def doubtful_case_ids(ids: Sequence[str], rows_of_case: Ints) -> list[str]:
         sentences.append(
             f"{n_rows} rows have a case id that exports write for a missing one ({written}): each such id is read as "
             "one case, whose rows may belong to different cases; remove these rows, or export them with their case id"
+        )
+    shortened = [case for case, name in enumerate(ids) if _SHORTENED.fullmatch(name)]
+    if shortened:
+        n_rows = int(rows_of_case[shortened].sum())
+        sentences.append(
+            f"{n_rows} rows have a case id that a spreadsheet has shortened, such as 1.23457E+11: different cases have "
+            "the same id then, and are read as one; export the ids as texts, without opening the file in a spreadsheet"
         )
     similar = _count_similar(ids)
     if similar:

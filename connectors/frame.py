@@ -6,6 +6,7 @@ One row is one event. Case attributes are columns `case:X`, with the same value 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -199,12 +200,19 @@ def _missing(header: list[str], names: ColumnNames) -> dict[str, str]:
     return {role: name for role, name in required.items() if name not in header}
 
 
+_NUMBERED_NAME = re.compile(r"[^\W\d_]+[ _.-]?\d{1,3}|(?:19|20)\d\d")
+"""Names of which more than half are digits: the questions q1 to q30 of a form, or a column for each year.
+
+Case ids can look the same. A line of values has a time as well, which is neither of the two.
+"""
+
+
 def _check_header(header: list[str], source: str) -> None:
     """Raise InputError if the first line holds values and no names. The message shows their shapes only."""
     shapes = ", ".join(repr(shape(name)) for name in header[:8])
     for name in header:
         n_digits = sum(letter.isdigit() for letter in name)
-        if 2 * n_digits <= len(name):
+        if 2 * n_digits <= len(name) or _NUMBERED_NAME.fullmatch(name.strip()):
             continue
         raise InputError(f"{source}: line 1 looks like values ({shapes}); add a line before it that names the columns")
 

@@ -27,6 +27,7 @@ def _log(folder: Path, *ids: str) -> Path:
     [
         (("1", "1 ", "2"), SIMILAR),
         (("1.0", "1", "2"), SIMILAR),
+        (("1.23457E+11", "1", "1.2E+05"), "2 rows have a case id that a spreadsheet has shortened"),
         (("NULL", "1", "NULL"), "2 rows have a case id that exports write for a missing one (NULL)"),
     ],
 )
@@ -38,7 +39,7 @@ def test_a_reader_is_told_of_doubtful_ids(tmp_path: Path, ids: tuple[str, ...], 
     assert [text for text in said if text.startswith(f"{path}: {sentence}")] == said[-1:]
 
 
-@pytest.mark.parametrize("ids", [("1.0", "2.0"), (" a", " b"), ("v1", "v1.0")])
+@pytest.mark.parametrize("ids", [("1.0", "2.0"), (" a", " b"), ("v1", "v1.0"), ("1E05", "12E+05", "E+11")])
 def test_ids_that_are_written_alike_are_not_doubtful(tmp_path: Path, ids: tuple[str, ...]) -> None:
     """An export that writes each id in the same odd way has no id twice."""
     said: list[str] = []

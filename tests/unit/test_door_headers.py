@@ -1,0 +1,39 @@
+"""First lines of tables: names that end with numbers are names, and a line of values is refused without showing it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from connectors.logs import read_log
+from connectors.reading import Reading
+from models.errors import InputError
+
+NAMES = {"case": "Patient", "activity": "Schritt", "time": "Zeit"}
+
+
+def _table(folder: Path, *header: str) -> Path:
+    path = folder / "log.csv"
+    row = ["P1", "x", "2024-01-01T00:00:00Z", *["1"] * (len(header) - 3)]
+    path.write_text("\n".join([",".join(header), ",".join(row)]) + "\n", encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("more", [("q1", "q10", "q125"), ("v_1", "v 2"), ("2019", "2020")], ids=" ".join)
+def test_columns_of_a_form_or_of_years_have_names(tmp_path: Path, more: tuple[str, ...]) -> None:
+    """An export of 30 questions was refused, with the advice to add a line, which made the header a row."""
+    path = _table(tmp_path, "Patient", "Schritt", "Zeit", *more)
+    assert read_log(path, reading=Reading(columns=NAMES)).n_events == 1
+    with pytest.raises(InputError, match=f"it has Patient, Schritt, Zeit, {', '.join(more)}; map them"):
+        read_log(path)
+
+
+@pytest.mark.parametrize(
+    "line", [("P12", "x", "2024-01-01 00:00:00"), ("P12", "x", "1704067200"), ("P0012", "x", "noon"), ("x", "P1", "17")]
+)
+def test_a_line_of_values_is_no_header(tmp_path: Path, line: tuple[str, ...]) -> None:
+    """A case id can look like a numbered name, and its time cannot. The message shows shapes alone."""
+    with pytest.raises(InputError, match="line 1 looks like values") as error:
+        read_log(_table(tmp_path, *line))
+    assert not set(line) & set(str(error.value).split("'"))

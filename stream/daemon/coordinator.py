@@ -351,6 +351,8 @@ class Coordinator:
         self._thread.shutdown(wait=True)
         engine, self.engine = self.engine, None
         if engine is None:
+            if reason is not None:
+                self.status.stopped(end_text(reason))
             return
         if engine.building is not None:
             # It may be cut off now, and the process is not killed because of it.

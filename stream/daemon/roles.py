@@ -7,7 +7,8 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -59,6 +60,23 @@ def run_coordinator(config: Path, output: Path, at: Hook = nothing) -> int:
     at
         Hook of the fault kit.
     """
+    with _failed_start_in_status(output):
+        return _run_coordinator(config, output, at)
+
+
+@contextmanager
+def _failed_start_in_status(output: Path) -> Iterator[None]:
+    """Record an error before the state is open in the status of the folder, which else shows the run before."""
+    try:
+        yield
+    except VeilstreamError as error:
+        from stream.daemon.status import StatusFile, end_text
+
+        StatusFile(output).stopped(end_text(error))
+        raise
+
+
+def _run_coordinator(config: Path, output: Path, at: Hook) -> int:
     from stream.daemon import logs, start
     from stream.daemon.coordinator import coordinator_app
     from stream.daemon.faust_app import run
@@ -170,7 +188,9 @@ def _health_port(config: Path) -> int | None:
 def run_all(config: Path, output: Path, roles: Sequence[str] = ("ingest", "coordinator")) -> int:
     """Run one ingest worker and one coordinator, each in a process of its own; end with the first of them."""
     signal.signal(signal.SIGTERM, _quit)
-    _refuse_once(config, roles)
+    has_status = "coordinator" in roles
+    with _failed_start_in_status(output) if has_status else nullcontext():
+        _refuse_once(config, roles)
     environments = {role: _environment(config, role if len(roles) > 1 else "") for role in roles}
     command = [sys.executable, "-m", "stream.commands", "run", "-c", str(config), "-o", str(output), "--role"]
     children: list[subprocess.Popen[bytes]] = []

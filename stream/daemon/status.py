@@ -283,6 +283,7 @@ class StatusFile:
     """
 
     def __init__(self, output: Path, heartbeat: float = HEARTBEAT) -> None:
+        self._output = output
         self._path, self._heartbeat = OperatorLayout(output).status, heartbeat
         self._written_status = Status()
         self._lock = threading.Lock()
@@ -311,15 +312,33 @@ class StatusFile:
     def stopped(self, ended_by: str) -> None:
         """Record the end of the process.
 
+        A process that ends before it has a status keeps the figures of the one before it, which has ended. Otherwise
+        `status` would show why that one ended.
+
         Parameters
         ----------
         ended_by
             What the log says of its error. Empty if somebody stopped it.
         """
+        if not self._written_status and ended_by:
+            self._written_status = self._status_of_ended_process()
         if self._written_status:
             if ended_by:
                 self._written_status["ended_by"] = ended_by
             self.alive("stopped", 0.0)
+
+    def _status_of_ended_process(self) -> Status:
+        """Return the figures of the last coordinator of the folder under the name of this process.
+
+        Empty if there is none, or if it may still run: it holds the lock of the folder, and its status is its own.
+        """
+        try:
+            last = read_status(self._output)
+        except InputError:
+            return Status()
+        if last is None or not _has_ended(last, time.time()):
+            return Status()
+        return {**last, "pid": os.getpid(), "host": socket.gethostname()}
 
     def _put(self, status: Status) -> None:
         status["unreadable"] = unreadable_partitions.places
@@ -379,11 +398,11 @@ def standstill(status: Status, now: float) -> str | None:
     A coordinator that is silent for `MISSED` heartbeats has ended or hangs. One that gets no record for so long and
     builds nothing has no ingest.
     """
-    patience = MISSED * float(status.get("heartbeat", HEARTBEAT))
+    patience = _patience(status)
     if status["state"] == "stopped":
         ended_by = status.get("ended_by")
         return f"the coordinator ended: {ended_by}" if ended_by else "the coordinator was stopped"
-    if abs(now - status["at"]) > patience:  # ahead of now: the clock was set back since
+    if _is_silent(status, now):
         has_ended = status.get("host") == socket.gethostname() and not _runs(int(status["pid"]))
         return "its process has ended" if has_ended else "the coordinator has not been heard of since"
     contact = status.get("broker_contact", status["at"])
@@ -395,6 +414,24 @@ def standstill(status: Status, now: float) -> str | None:
     if now - status.get("moved", status["at"]) > patience and not status.get("busy_seconds"):
         return "no records arrive: check that ingest workers run"
     return None
+
+
+def _patience(status: Status) -> float:
+    return MISSED * float(status.get("heartbeat", HEARTBEAT))
+
+
+def _is_silent(status: Status, now: float) -> bool:
+    """Return whether so many heartbeats are missing that the process has ended or hangs."""
+    return abs(now - status["at"]) > _patience(status)  # ahead of now: the clock was set back since
+
+
+def _has_ended(status: Status, now: float) -> bool:
+    """Return whether the coordinator that wrote a status cannot run any more, as far as this host sees."""
+    if status["state"] == "stopped" or _is_silent(status, now):
+        return True
+    # In a container each process of the image has the same number.
+    pid = int(status["pid"])
+    return status.get("host") == socket.gethostname() and (pid == os.getpid() or not _runs(pid))
 
 
 def _runs(pid: int) -> bool:

@@ -146,3 +146,64 @@ def test_the_status_keeps_why_the_process_ended(
     assert code == 4
     assert sentence in printed
     assert "Vera" not in printed
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """`veilstream run`, which leaves the signals and the logging of this process as they are."""
+    monkeypatch.setattr("stream.daemon.roles.signal.signal", lambda *_given: None)
+    monkeypatch.setattr("stream.daemon.logs.configure", lambda *_given: None)
+    return lambda *arguments: execute(["run", *map(str, arguments)])
+
+
+def test_a_start_that_fails_replaces_the_reason_of_the_run_before(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], run: Any
+) -> None:
+    """Somebody mends what `status` shows; the figures are still those of the run before."""
+    config = tmp_path / "c.toml"
+    config.write_text('[source]\ntopics = ["t"]\nbootstrap = "127.0.0.1:1"\n')
+    for role in ("coordinator", "all"):
+        status_of(tmp_path, state="stopped", ended_by="the disk is full", pid=gone(), host="another")
+        assert run("-c", config, "-o", tmp_path, "--role", role) == 2
+        code, printed = asked(tmp_path, capsys)
+        shown = " ".join(printed.split())
+        assert code == 4
+        assert f"process {os.getpid()} on {socket.gethostname()}, 0 s ago: the coordinator ended: " in shown
+        assert "no [[publication]]" in shown
+        assert "disk" not in shown
+        assert (read_status(tmp_path) or {})["position"] == 7
+
+
+def test_an_ingest_worker_leaves_the_status_of_the_coordinator(tmp_path: Path, run: Any) -> None:
+    """Its failure says nothing about the coordinator of the folder."""
+    status_of(tmp_path, state="stopped", ended_by="the disk is full", pid=gone())
+    config = tmp_path / "c.toml"
+    config.write_text("[process]\n")
+    assert run("-c", config, "-o", tmp_path, "--role", "ingest") == 2
+    assert (read_status(tmp_path) or {})["ended_by"] == "the disk is full"
+
+
+def test_a_failed_start_leaves_the_status_of_a_coordinator_that_runs(tmp_path: Path) -> None:
+    """A second one, started by mistake in the folder of the first, is refused and must not look like its end."""
+    (tmp_path / "operator").mkdir()
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as running:
+        status_of(tmp_path, pid=running.pid)
+        StatusFile(tmp_path).stopped("the folder is in use")
+        assert (read_status(tmp_path) or {})["state"] == "active"
+        running.communicate(b"\n")
+    StatusFile(tmp_path).stopped("the key is missing")
+    assert (read_status(tmp_path) or {})["ended_by"] == "the key is missing"
+    status_of(tmp_path, host="another", pid=1)
+    StatusFile(tmp_path).stopped("the folder is in use")
+    assert (read_status(tmp_path) or {})["state"] == "active"
+
+
+def test_a_state_that_cannot_be_opened_is_the_reason(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The process ends in the thread that opens its state, before the first status is written."""
+    status_of(tmp_path, state="stopped", pid=gone())
+    coordinator: Any = Coordinator.__new__(Coordinator)
+    coordinator._stopping = SimpleNamespace(set=lambda: None)
+    coordinator._thread = SimpleNamespace(shutdown=lambda wait: None)
+    coordinator.engine, coordinator.status = None, StatusFile(tmp_path, HEARTBEAT)
+    coordinator.close(TakenOverError("the ledger is of another process"))
+    assert "the coordinator ended: the ledger is of another process" in " ".join(asked(tmp_path, capsys)[1].split())

@@ -18,6 +18,13 @@ PANEL = "Operate"
 COUNTS = ("releases", "files", "waiting", "burned", "withheld", "held", "rejected", "epsilon", "delta")
 
 
+BEFORE_ANY_ATTEMPT = (
+    "note: a run that ends before its first attempt leaves no trace in the ledger: if the last one stopped with an "
+    "error, such as a full disk, mend that and run it again first"
+)
+"""The ledger of a run that a full disk ended looks like that of a run whose window has not closed yet."""
+
+
 def command(
     folder: Annotated[
         Path, typer.Argument(metavar="DIR", help="The output folder of a replay or daemon.", show_default=False)
@@ -38,6 +45,7 @@ def command(
     from models.dp.account import RULE_TEXTS
     from stream.config.sources import load
     from stream.operator.verify import verify
+    from stream.release.verdict import NO_WINDOW
 
     keys = None if config is None else load(config).storage_keys
     result = verify(folder, store or None, keys)
@@ -50,6 +58,8 @@ def command(
     if nothing:
         show_verdicts(nothing)
         console.print("its ledger was read without a fault; there is no release to compare with it")
+        if any(verdict.sentence == NO_WINDOW for verdict in nothing):
+            console.print(BEFORE_ANY_ATTEMPT)
     elif result.holds:
         files = sum(publication.files for publication in result.publications)
         compared = f"{_number_of(total, 'release')}, {_number_of(files, 'file')}"

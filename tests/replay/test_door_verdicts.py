@@ -327,3 +327,16 @@ def test_one_publication_without_a_release_is_exit_3_at_every_door(run: Run, tmp
         "report": run("report", out, "-o", tmp_path / "r.html")[0],
     }
     assert codes == {"replay": 3, "releases": 3, "report": 3}
+
+
+def test_verify_does_not_take_a_run_that_ended_for_one_that_waits(run: Run, tmp_path: Path) -> None:
+    """A full disk before the first attempt leaves the same ledger as a window that has not closed."""
+    note = "if the last one stopped with an error, such as a full disk, mend that and run it again first"
+    log, config = csv(tmp_path, 24), tmp_path / "c.toml"
+    for window, K, has_attempt in ((100, 3, False), (8, 30, True)):
+        out = tmp_path / f"out-{window}"
+        config.write_text(LOCAL + publication(window, f'kind = "tlkc", K = {K}', "min_ka = 3"), encoding="utf-8")
+        assert run("replay", log, "-c", config, "--columns", COLUMNS, "-o", out)[0] == 3
+        code, text = run("verify", out)
+        assert code == 3, text
+        assert (note in " ".join(text.split())) is not has_attempt

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -305,14 +305,14 @@ def _columns_of_header(header: Sequence[str], columns: Mapping[str, str] | None)
 
 
 def _refuse_containers(table: pd.DataFrame, name: str) -> None:
-    """Refuse cells that hold lists, sets or mappings: they are not values that two events can share."""
+    """Refuse cells that hold lists, arrays, sets or mappings: they are not values that two events can share."""
     import pandas as pd
 
     for column in table.columns:
         if not pd.api.types.is_object_dtype(table[column]):
             continue
         for row, value in enumerate(table[column].tolist()):
-            if isinstance(value, list | set | dict):
+            if not isinstance(value, Hashable):
                 raise InputError(
                     f"{name}: row {row} (.iloc[{row}]): column {column!r} holds a {type(value).__name__}; "
                     "drop the column, or write its parts into columns of their own"

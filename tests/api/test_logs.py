@@ -7,6 +7,7 @@ from datetime import timedelta, timezone
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -157,6 +158,10 @@ REFUSED: dict[str, tuple[Callable[[pd.DataFrame], Any], list[str]]] = {
     "a missing time": (lambda frame: _with(frame, 7, "time:timestamp", pd.NaT), ["row 7", "no time:timestamp"]),
     "a missing activity": (lambda frame: _with(frame, 7, "concept:name", None), ["row 7", "no concept:name"]),
     "a list in a cell": (lambda frame: frame.assign(tags=[["x"]] * len(frame)), ["'tags' holds a list", "row 0"]),
+    "an array in a cell, as pandas reads lists of Parquet": (
+        lambda frame: frame.assign(tags=[np.array(["x"])] * len(frame)),
+        ["'tags' holds a ndarray", "row 0"],
+    ),
     "no rows": (lambda frame: frame.iloc[:0], ["the log holds no events"]),
     "no rows and no columns": (lambda _: pd.DataFrame(), ["no column 'case:concept:name' (case)", "it has none"]),
     "columns without names": (

@@ -111,7 +111,7 @@ class Shape:
         return number % self.arity**level == 0 if level else True
 
     def lost(self, level: int, last: int, number: int) -> bool:
-        """Return whether a node of the level ended behind release `last` and before `number`: it was never drawn."""
+        """Return whether a node of the level ended after release `last` and before `number`, so it was never drawn."""
         width = self.arity**level
         return level > 0 and (number - 1) // width > last // width
 
@@ -265,8 +265,17 @@ class Counts:
     def from_state(cls, state: Mapping[str, Any], keys: list[Any], shape: Shape, scale: float) -> Counts | None:
         """Read a state back, or return None if it cannot continue.
 
-        A state cannot continue if it was kept in another shape or under other noise. Nor can it under another horizon:
-        the parts of delta that its releases spent and those to come would add up to more than delta.
+        A state cannot continue in another shape or under other noise. Nor can it under another horizon: the parts of
+        delta that its releases spent and those to come would add up to more than delta.
+
+        Parameters
+        ----------
+        state
+            The state as `to_state` returned it.
+        keys
+            Counted keys, in the order of the state's columns.
+        shape, scale
+            Shape of the series and scale of its noise, as they are configured now.
         """
         if any(state.get(name, "") != value for name, value in {**_shaped(shape), "scale": scale}.items()):
             return None
@@ -296,9 +305,24 @@ def delta_of(number: int, delta: Fraction, horizon: int | None) -> Fraction:
 def threshold(scale: float, draws: int, delta: Fraction, cases_per_person: int = 1) -> int:
     """Return the least noisy count with which a key found in the data is released.
 
-    The count holds so many draws of discrete Laplace noise. The result is the smallest k + 1 >= 2 with
-    c P[c + noise >= k + 1] <= delta: at most c keys belong to one person, and no key has more than c of that person's
-    cases.
+    At most c keys belong to one person, and no key has more than c of that person's cases. The result is the smallest
+    k + 1 >= 2 with c P[c + noise >= k + 1] <= delta.
+
+    Parameters
+    ----------
+    scale
+        Scale of each draw of discrete Laplace noise.
+    draws
+        Draws that the count holds.
+    delta
+        Chance that a key of one person alone is released.
+    cases_per_person
+        The c of the formula.
+
+    Raises
+    ------
+    InputError
+        If a parameter is out of its range.
     """
     if draws < 1 or not 0 < delta < 1 or cases_per_person < 1:
         raise InputError("a threshold needs noise, 0 < delta < 1 and cases_per_person >= 1")

@@ -54,7 +54,17 @@ Compression = Literal["equation-4", "none"]
 
 @dataclass(frozen=True, slots=True)
 class AmunSettings:
-    """Parameters of a release, checked. `releases` and `cases_per_person` divide every epsilon (section 3.1)."""
+    """Parameters of a release, checked.
+
+    Attributes
+    ----------
+    delta : float
+        Guessing advantage of one cell, between 0 and 1.
+    variant, prior, time_correlation, replicas, compression
+        Choices of the design; the types state what each value means.
+    releases, cases_per_person : int
+        Releases of the same cases, and most cases of one person. Both divide every epsilon (section 3.1).
+    """
 
     delta: float
     variant: Design = "filtering"
@@ -132,9 +142,23 @@ def release(
     cases_per_person: int = 1,
     draw: NoiseSource | None = None,
 ) -> AmunRelease:
-    """Release a log at guessing advantage `delta` (per cell; the module's docstring states the coverage).
+    """Release a log at a guessing advantage for each cell; the module's docstring states what is covered.
 
-    Raises InputError for parameters out of range and an empty log, BoundError if the filter would leave no case.
+    Parameters
+    ----------
+    log
+        The true cases.
+    delta, variant, prior, time_correlation, replicas, compression, releases, cases_per_person
+        As in `AmunSettings`.
+    draw
+        Source of the noise; the secure one if not given.
+
+    Raises
+    ------
+    InputError
+        If a parameter is out of its range, or the log has no event.
+    BoundError
+        If the filter would leave no case.
     """
     settings = AmunSettings(delta, variant, prior, time_correlation, replicas, compression, releases, cases_per_person)
     if log.n_events == 0:
@@ -168,9 +192,14 @@ def _release(log: EventLog, settings: AmunSettings, draw: NoiseSource) -> AmunRe
 
 
 def filtered(annotated: AnnotatedLog, settings: AmunSettings) -> tuple[AnnotatedLog, npt.NDArray[np.bool_]]:
-    """Filter cases (definition 3.7) and return the mask of those kept; every case if the design has no filter.
+    """Filter cases (definition 3.7), and return the mask of those that stay.
 
-    BoundError if no case would be left (the filter reads the data, and nothing of it is published).
+    All cases stay if the design has no filter.
+
+    Raises
+    ------
+    BoundError
+        If no case would stay. The filter reads the data, and nothing of it is published.
     """
     kept = np.ones(annotated.log.n_cases, dtype=np.bool_)
     if settings.variant != "filtering":
@@ -186,7 +215,10 @@ def filtered(annotated: AnnotatedLog, settings: AmunSettings) -> tuple[Annotated
 
 
 def event_epsilons(annotated: AnnotatedLog, settings: AmunSettings) -> Floats:
-    """Return eps_t of each event (equation 3; proposition A.7 where times are linearly correlated), float64[E]."""
+    """Return eps_t of each event by equation 3, float64[E].
+
+    Proposition A.7 divides it further if times are linearly correlated.
+    """
     priors = prior_probabilities(annotated, settings.delta, settings.prior)
     divisor = settings.releases * settings.cases_per_person
     if settings.time_correlation == "linear":

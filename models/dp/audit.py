@@ -102,21 +102,49 @@ def group_delta(epsilon: float, delta: float, steps: int) -> float:
 
 
 def lower_bound(hits: int, runs: int, alpha: float) -> float:
-    """Return by Clopper-Pearson the least probability under which `hits` or more of `runs` has chance alpha."""
+    """Return the lower end of the Clopper-Pearson interval of a probability.
+
+    It is the probability under which `hits` or more of `runs` have chance alpha.
+    """
     from scipy.special import betaincinv
 
     return float(betaincinv(hits, runs - hits + 1, alpha)) if hits else 0.0
 
 
 def upper_bound(hits: int, runs: int, alpha: float) -> float:
-    """Return by Clopper-Pearson the largest probability under which `hits` or fewer of `runs` has chance alpha."""
+    """Return the upper end of the Clopper-Pearson interval of a probability.
+
+    It is the probability under which `hits` or fewer of `runs` have chance alpha.
+    """
     from scipy.special import betaincinv
 
     return float(betaincinv(hits + 1, runs - hits, 1.0 - alpha)) if hits < runs else 1.0
 
 
 def audit(pair: NeighbourPair, runs: int, *, delta: float = 0.0, alpha: float = 0.01, events: int = EVENTS) -> Finding:
-    """Bound epsilon from below over `runs` runs on each of the two logs (half to choose events, half to count)."""
+    """Bound epsilon from below by runs on two neighbouring logs.
+
+    Half of the runs choose the events that differ most between the two logs. The other half count them, so that the
+    choice does not bias the bound.
+
+    Parameters
+    ----------
+    pair
+        The two logs, as functions that run the mechanism on them.
+    runs
+        Runs on each of the two logs, 20 at least.
+    delta
+        The delta of the claim over all steps of the pair.
+    alpha
+        Chance that a bound is above the true epsilon, over all chosen events together.
+    events
+        Most events that are chosen.
+
+    Raises
+    ------
+    InputError
+        If a parameter is out of its range.
+    """
     if runs < 20 or not 0.0 <= delta < 1.0 or not 0.0 < alpha < 1.0:
         raise InputError("an audit needs at least 20 runs, delta_dp in [0, 1) and alpha in (0, 1)")
     half = runs // 2
@@ -162,7 +190,19 @@ class Power:
 def power(
     runs: int, claimed: float, *, delta: float = 0.0, alpha: float = 0.01, events: int = EVENTS, steps: int = 1
 ) -> Power:
-    """Return the power of `audit` against a claim of (claimed, delta) per step; delta is that of all steps."""
+    """Return the power of `audit` against a claim.
+
+    Parameters
+    ----------
+    runs, alpha, events
+        As `audit` takes them.
+    claimed
+        The claimed epsilon of one step.
+    delta
+        The claimed delta of all steps together.
+    steps
+        Changes between the two logs.
+    """
     half = runs // 2
     error = alpha / (4 * events)
 
@@ -191,16 +231,35 @@ def seen_epsilon(
     steps: int = 1,
     sure: float = SURE,
 ) -> float | None:
-    """Return the least true epsilon per step with which `audit` refutes a claim of (claimed, delta).
+    """Return the least true epsilon of a step with which `audit` refutes a claim.
 
-    It does so with probability `sure`. None if so many runs see no such epsilon. The excess over the claim is what the
-    audit can detect.
+    The excess of the result over the claim is the least fault that the audit detects.
 
-    The result is that of a mechanism whose noise is discrete Laplace of that epsilon. The event "at least n" of a count
-    that one log puts at n and the other below has probability 1 / (1 + a) and a / (1 + a), a = e^(-epsilon steps): the
-    most that any event of such a mechanism reveals at so few runs. It is assumed to be among the events that the first
-    half chooses; it is unless `events` others reveal as much. Each count may be wrong with probability (1 - sure) /
-    2.
+    Parameters
+    ----------
+    runs, alpha, events
+        As `audit` takes them.
+    claimed
+        The claimed epsilon of one step.
+    delta
+        The claimed delta of all steps together.
+    steps
+        Changes between the two logs.
+    sure
+        Probability with which the audit refutes the claim at the result.
+
+    Returns
+    -------
+    float or None
+        None if so many runs refute the claim at no epsilon.
+
+    Notes
+    -----
+    The result is that of a mechanism whose noise is discrete Laplace noise. Take the event "at least n" of a count that
+    is n on one log and n - 1 on the other. With a = e^(-epsilon steps) its probability is 1 / (1 + a) on the first log
+    and a / (1 + a) on the other. No event of such a mechanism reveals more at so few runs. It is assumed that the first
+    half of the runs chooses this event, which fails only if `events` others reveal as much. Each of the two counts may
+    be off with probability (1 - sure) / 2.
     """
     from scipy.special import expit
     from scipy.stats import binom

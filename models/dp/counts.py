@@ -99,10 +99,23 @@ class Rule:
 
 
 def rule(scale: float, endless: int, delta: Fraction, cases: int, cells: int = 1) -> Rule:
-    """Return the rule that lets more through, by public terms alone.
+    """Return the rule that lets more counts through, by public terms alone.
 
-    Truncated noise is used if its least count is below that of `endless` noise of the same scale, and enough draws are
-    within its reach.
+    Truncated noise is used if its least count is below that of noise without an end, and enough draws are within its
+    reach.
+
+    Parameters
+    ----------
+    scale
+        Scale of the noise.
+    endless
+        Least count that leaves if the noise has no end.
+    delta
+        The delta that the noise may spend.
+    cases
+        By how much a person may change one count.
+    cells
+        Number of counts that a person may change by so much.
     """
     if cases / scale > MOST_STEPS:
         return Rule(scale, endless, None)
@@ -121,7 +134,19 @@ def rule_of(epsilon: Fraction, delta: Fraction, cases_per_person: int = 1) -> Ru
 def release_counts(
     counts: Ints, epsilon: Fraction, delta: Fraction, draw: NoiseSource, cases_per_person: int = 1
 ) -> NoisyCounts:
-    """Release (epsilon, delta)-DP counts of variants (`counts`: int64[V], true counts), see the module's docstring."""
+    """Release (epsilon, delta)-DP counts of variants, as the module's docstring defines them.
+
+    Parameters
+    ----------
+    counts
+        int64[V], true number of cases of each variant.
+    epsilon, delta
+        The privacy that the release spends.
+    draw
+        Source of the noise.
+    cases_per_person
+        Most cases of one person.
+    """
     chosen = rule_of(epsilon, delta, cases_per_person)
     least = chosen.least
     present = np.flatnonzero(counts > 0)

@@ -180,7 +180,22 @@ class CorrelatedCounts:
         return self.numbers[-1] if self.numbers else self.since - 1
 
     def extend(self, keys: Sequence[Any], draw: NoiseSource, *, backlog: bool) -> None:
-        """Add public keys, which are counted from now on; `draw` is not used, since nothing is drawn for the past."""
+        """Add public keys, which are counted from now on.
+
+        Parameters
+        ----------
+        keys
+            The new keys.
+        draw
+            Not used: nothing is drawn for past releases. `Counts.extend` has the same parameters.
+        backlog
+            Whether the keys were found in the data. Such keys are refused.
+
+        Raises
+        ------
+        InputError
+            If `backlog` is set.
+        """
         if backlog:
             raise InputError("keys that are found in the data cannot share correlated noise")
         added = len(keys)
@@ -249,7 +264,10 @@ class CorrelatedCounts:
 
     @property
     def next_scale(self) -> float:
-        """Scale of Laplace noise with the deviation of a total of a key of the beginning, after one more release."""
+        """Scale of a total after one more release, for a key that is counted from the beginning.
+
+        Laplace noise of this scale has the deviation of the total.
+        """
         numbers = [*self.numbers, self.last + 1]
         return float(self._scales(np.ones(len(numbers)), numbers)[0])
 
@@ -294,7 +312,19 @@ class CorrelatedCounts:
     def from_state(
         cls, state: Mapping[str, Any], keys: list[Any], shape: Shape, scale: float
     ) -> CorrelatedCounts | None:
-        """Read a state back, or return None if it cannot go on: it had other coefficients, other noise or no matrix."""
+        """Read a state back, or return None if it cannot continue.
+
+        A state cannot continue if its coefficients or its noise were other ones, or if it is one of `Counts`.
+
+        Parameters
+        ----------
+        state
+            The state as `to_state` returned it.
+        keys
+            Counted keys, in the order of the state's columns.
+        shape, scale
+            Shape of the series and scale of its noise, as they are configured now.
+        """
         counts = cls.begin(shape, scale, state["since"])
         if any(state.get(name) != value for name, value in counts._settings().items()):
             return None

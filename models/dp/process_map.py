@@ -87,7 +87,12 @@ def map_design(
 ) -> Design:
     """Return the public parameters of a map as the stages of dp-synthetic take them.
 
-    `case_weight`: the declared B. None: the design counts the least one, and `usual_case_weight` decides.
+    Parameters
+    ----------
+    activities, other, max_labels, max_length, sample, bounds
+        As in `models.dp.synthetic.Design`.
+    case_weight
+        The declared B. If None, the design has the least one, and `usual_case_weight` decides.
     """
     return Design(
         activities=activities,
@@ -248,7 +253,21 @@ def map_within(
     adapt_weight: bool = True,
     kept_labels: tuple[str, ...] | None = None,
 ) -> MapRelease:
-    """Release the counts of a process map within a budget, as `release_map` computes it for a first release."""
+    """Release the counts of a process map within a budget.
+
+    Parameters
+    ----------
+    log
+        The true cases.
+    terms
+        The privacy that the map spends, for its documents.
+    budget
+        The epsilon of each stage, as for a first release.
+    design, adapt_weight, kept_labels
+        As `release_map` takes them.
+    source
+        Source of the noise.
+    """
     if design.activities is None and kept_labels is not None:
         budget = budget.after_labels()
     may_leave = chosen_labels(log, design, budget, terms, source, kept_labels=kept_labels)
@@ -274,7 +293,7 @@ def map_within(
 
 
 def count_cases(table: VariantCounts, budget: StageBudget, terms: Terms, draw: NoiseSource) -> NoisyNumber:
-    """Stage 1: the noisy number of cases.
+    """Return the noisy number of cases (stage 1).
 
     The interval is that of discrete Laplace noise, which is nearer to 0 than its scale times ln(1 / .05) with chance
     `COVERAGE` at least. A number below two scales counts as 0 (`models.dp.synthesis.candidates`).
@@ -297,11 +316,20 @@ def cases_deviation(budget: StageBudget, terms: Terms) -> float:
 
 
 def usual_case_weight(cases: int, labels: int, budget: StageBudget, terms: Terms) -> int:
-    """Return B for so many noisy cases over so many labels. It reads no data but these.
+    """Return B, the most that one case may add to the noisy level in L2.
 
-    The error of long cases falls with B and does not depend on the number of cases; the error of the noise is in
+    The error of long cases falls with B and does not depend on the number of cases. The error of the noise is in
     proportion to B, to its deviation and to the number of labels, and falls with the number of cases. Their sum is
     least near the square root of cases / (deviation * labels).
+
+    Parameters
+    ----------
+    cases
+        Noisy number of cases. Like the other parameters it is public, so B reads no data.
+    labels
+        Number of labels of the map.
+    budget, terms
+        The epsilon of each stage, and the privacy of the map.
     """
     deviation = terms.cases_per_person / math.sqrt(2.0 * float(budget.rho("model")))
     usual = WEIGHT_FACTOR * math.sqrt(cases / (deviation * max(labels, 1)))
@@ -311,7 +339,7 @@ def usual_case_weight(cases: int, labels: int, budget: StageBudget, terms: Terms
 def measure_steps(
     table: VariantCounts, budget: StageBudget, terms: Terms, design: Design, draw: NoiseSource
 ) -> contexts.ContextLevel:
-    """Stage 2: the noisy first level over all cases."""
+    """Return the noisy first level over all cases (stage 2)."""
     (level,) = contexts.measure(
         table.variants,
         table.counts,
@@ -333,7 +361,7 @@ def measure_times(
     design: Design,
     draw: NoiseSource,
 ) -> MapTimes:
-    """Stage 3: noisy medians of the pairs of a map, and of the throughput time.
+    """Return noisy medians of the pairs of a map, and of the throughput time (stage 3).
 
     Parameters
     ----------
@@ -387,7 +415,23 @@ def consistent_steps(
     design: Design,
     draw: NoiseSource,
 ) -> StepCounts:
-    """Return counts that agree with each other, and their intervals. Only noisy numbers are read."""
+    """Return counts of steps that agree with each other, and their intervals.
+
+    Only noisy numbers are read.
+
+    Parameters
+    ----------
+    level
+        Noisy steps (stage 2).
+    cases, deviation_of_cases
+        Noisy number of cases (stage 1), and the standard deviation of its noise.
+    alphabet
+        The A labels of the map.
+    design
+        Public parameters. Its `case_weight` is the B of the level.
+    draw
+        Source of the random choices.
+    """
     n_labels = len(alphabet)
     traces, numbers = _fitted_traces(level, cases, deviation_of_cases, n_labels, design, draw)
     counts = _steps(traces, numbers, np.full(len(traces), 1.0), n_labels)

@@ -45,7 +45,19 @@ class Sampled:
 
 
 def sample_cases(dafsa: Dafsa, variant_of_case: Ints, needed: Ints, draw: NoiseSource) -> Sampled:
-    """Copy and delete cases until every transition has made its `needed` moves (int64[T]; positive: copies)."""
+    """Copy and delete cases until every transition has made its moves.
+
+    Parameters
+    ----------
+    dafsa
+        The automaton of the variants, with T transitions.
+    variant_of_case
+        int64[C].
+    needed
+        int64[T], moves of each transition: copies if positive, deletions if negative.
+    draw
+        Source of the random choices.
+    """
     n_variants = len(dafsa.starts) - 1
     counts = np.bincount(variant_of_case, minlength=n_variants).astype(np.int64)
     owner = np.repeat(np.arange(n_variants, dtype=np.int64), np.diff(dafsa.starts))

@@ -65,7 +65,28 @@ def release_variants(
     state: Mapping[str, Any] | None = None,
     draw: NoiseSource | None = None,
 ) -> Accumulated:
-    """Release dp-variants of the cases of release `number`, and of all cases so far."""
+    """Release dp-variants of the cases of one release, and of all cases so far.
+
+    Parameters
+    ----------
+    log
+        The cases that belong to this release alone.
+    terms
+        Privacy of the whole series.
+    shape
+        How the counts of the releases add up.
+    number
+        Number of the release.
+    state
+        State that the release before left; None for the first one.
+    draw
+        Source of the noise; the secure one if not given.
+
+    Raises
+    ------
+    BoundError
+        If the noisy counts add up to more events than a release may have.
+    """
     source = secure() if draw is None else draw
     person = terms.cases_per_person
     least = least_count(terms.epsilon / shape.levels, terms.delta_dp / 2, person)
@@ -97,7 +118,10 @@ class _Variants:
 
     @classmethod
     def continued_from(cls, state: Mapping[str, Any] | None, shape: Shape, scale: float, number: int) -> _Variants:
-        """Return the counts that an earlier release left; new ones without any, or after those of other noise."""
+        """Return the counts that an earlier release left.
+
+        New counts begin without a state, and after one of another shape or of other noise.
+        """
         if state is not None:
             variants = [tuple(variant) for variant in state["variants"]]
             counts = Counts.from_state(state["counts"], variants, shape, scale)

@@ -170,7 +170,23 @@ def release_log(
     cases_per_person: int = 1,
     draw: NoiseSource | None = None,
 ) -> StrictRelease:
-    """Release a dp-log: variants with noisy frequencies and noised times; `time_share` of epsilon goes to the times."""
+    """Release a dp-log: variants with noisy frequencies, and noisy times.
+
+    Parameters
+    ----------
+    log
+        The true cases.
+    epsilon, delta_dp
+        The privacy of the release.
+    bounds
+        Public bounds of the times; the default ones if not given.
+    time_share
+        Part of epsilon that the times get, between 0 and 1. The frequencies get the rest.
+    cases_per_person
+        Most cases of one person.
+    draw
+        Source of the noise; the secure one if not given.
+    """
     source = secure() if draw is None else draw
     terms = Terms.of(epsilon, delta_dp, cases_per_person)
     share = exact(time_share, "time_share")
@@ -197,7 +213,17 @@ def release_gaussian(
     draw: NoiseSource | None = None,
     cases: Ints | None = None,
 ) -> StrictRelease:
-    """Run `release_variants` with discrete Gaussian noise: delta_dp-approximately rho-zCDP (models.dp.zcdp)."""
+    """Release variants as `release_variants` does, with discrete Gaussian noise.
+
+    The release is delta_dp-approximately rho-zCDP (models.dp.zcdp).
+
+    Parameters
+    ----------
+    log, cases_per_person, draw, cases
+        As `release_variants` takes them.
+    rho, delta_dp
+        The privacy of the release.
+    """
     source = secure() if draw is None else draw
     terms = gaussian(rho, delta_dp, cases_per_person)
     simple = SimpleLog.from_log(log, cases=cases)
@@ -219,7 +245,14 @@ def gaussian(rho: Any, delta_dp: Any, cases_per_person: int = 1) -> Gaussian:
 
 
 def least_count(epsilon: Fraction, delta_dp: Fraction, cases_per_person: int = 1) -> int:
-    """Return the least noisy count that a variant is released with, at the part of epsilon that counts get.
+    """Return the least noisy count that a variant is released with.
+
+    Parameters
+    ----------
+    epsilon
+        The part of epsilon that the counts get.
+    delta_dp, cases_per_person
+        As in `Terms`.
 
     Raises
     ------
@@ -236,7 +269,7 @@ def least_count(epsilon: Fraction, delta_dp: Fraction, cases_per_person: int = 1
 def released_from(epsilon: Fraction, delta_dp: Fraction, cases_per_person: int = 1) -> int:
     """Return the least noisy count that a variant of one release leaves with.
 
-    It holds at the part of epsilon that counts get. InputError as in `least_count`, whose noise has no end.
+    It may be below `least_count`, whose noise has no end. The parameters and errors are those of `least_count`.
     """
     least_count(epsilon, delta_dp, cases_per_person)
     return rule_of(epsilon, delta_dp, cases_per_person).least

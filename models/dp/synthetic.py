@@ -192,13 +192,31 @@ class Shares:
 class Design:
     """Public parameters of a release, none of them read off the data.
 
-    * `activities`: declared labels, or None: selected, each case counting for its first `max_labels` distinct ones;
-      `other`: the label of events whose own label may not leave, or None: these events are dropped;
-    * `order`: labels that a context of the model is long, 1 if the noisy first level is too weak for longer ones;
-      `case_weight`: the most that one case adds to a level (B), in L2;
-    * `candidates`: traces of the model that are counted; `given`: further ones, from a public file;
-    * `max_length`: the longest trace that the model gives; `sample`: how many it gives, to choose from;
-    * `bounds`: of times, or None: no times leave.
+    Attributes
+    ----------
+    activities
+        Declared labels. If None, labels are selected.
+    other
+        The label of events whose own label may not leave. If None, these events are dropped.
+    max_labels
+        Distinct labels of a case that count when labels are selected: its first ones.
+    order
+        Labels of the longest context of the model. Contexts have one label if the noisy first level is too weak for
+        longer ones.
+    case_weight
+        The most that one case adds to a level in L2 (B).
+    candidates
+        Most traces of the model that are counted.
+    max_length
+        Events of the longest trace that the model gives.
+    sample
+        Number of traces that the model gives, to choose candidates from.
+    given
+        Further traces that are counted, from a public file.
+    bounds
+        Bounds of times. If None, no times leave.
+    shares
+        Declared shares of epsilon. If None, the usual ones.
     """
 
     activities: tuple[str, ...] | None = None
@@ -239,10 +257,18 @@ class Design:
 
 @dataclass(frozen=True, slots=True)
 class StageBudget:
-    """Exact epsilon of each stage.
+    """Exact epsilon and delta of each stage.
 
-    It also has the delta of the labels, of the threshold of variants, and of the composition of all stages. `gain` is
-    the factor by which the noise of every stage is lower than if epsilons were added up.
+    Attributes
+    ----------
+    labels, variants, model, weights, times : Fraction
+        Epsilon of the stage, as if epsilons were added up.
+    delta_labels, delta_variants : Fraction
+        Delta of the threshold of labels, and of that of variants.
+    delta_composed : Fraction
+        Delta of the composition of all stages.
+    gain : Fraction
+        Factor by which the noise of every stage is lower than if epsilons were added up.
     """
 
     labels: Fraction
@@ -408,10 +434,10 @@ class StageBudget:
 
 
 def series_draws(budget: StageBudget, terms: Terms, design: Design) -> tuple[Draw, ...]:
-    """Return the noise of each release of a series, whether or not it selects labels; empty if not known exactly.
+    """Return the noise of each release of a series, whether or not the release selects labels.
 
     Releases before and after the selection of labels divide one rho and one delta, so that they count alike. The one
-    with the larger privacy loss represents both.
+    with the larger privacy loss represents both. The result is empty if the privacy loss is not known exactly.
     """
     try:
         largest = budget
@@ -493,7 +519,23 @@ def chosen_labels(
     cases: Ints | None = None,
     kept_labels: tuple[str, ...] | None = None,
 ) -> tuple[str, ...]:
-    """Stage 0: the labels that may leave, sorted: declared, kept from an earlier release, or selected."""
+    """Return the labels that may leave, sorted (stage 0).
+
+    They are the declared ones, else those of an earlier release, else they are selected with noise.
+
+    Parameters
+    ----------
+    log
+        The true cases.
+    design, budget, terms
+        Public parameters, epsilon of each stage, and privacy of the release.
+    draw
+        Source of the noise.
+    cases
+        int64[C], cases that each case of `log` represents; one each if not given.
+    kept_labels
+        Labels that an earlier release of the series selected.
+    """
     if design.activities is not None:
         return tuple(sorted(set(design.activities)))
     if kept_labels is not None:
@@ -506,7 +548,24 @@ def chosen_labels(
 def over_labels(
     log: EventLog, may_leave: tuple[str, ...], design: Design, cases: Ints | None = None
 ) -> tuple[tuple[str, ...], EventLog, VariantCounts]:
-    """Return the public alphabet, the log over it alone, and the variants of that log."""
+    """Restrict a log to the labels that may leave.
+
+    Parameters
+    ----------
+    log, design, cases
+        As `chosen_labels` takes them.
+    may_leave
+        The labels that may leave, sorted.
+
+    Returns
+    -------
+    alphabet : tuple of str
+        The public alphabet: these labels, and the one of `design.other`.
+    log : EventLog
+        The log over this alphabet alone.
+    table : VariantCounts
+        The variants of that log.
+    """
     alphabet = may_leave
     if design.other is not None:
         alphabet = tuple(sorted({*may_leave, design.other}))
@@ -516,7 +575,9 @@ def over_labels(
 
 
 def frequent_variants(table: VariantCounts, budget: StageBudget, terms: Terms, draw: NoiseSource) -> dict[Variant, int]:
-    """Stage 1: variants above the threshold with their noisy counts; empty if the stage has no share.
+    """Return the variants above the threshold with their noisy counts (stage 1).
+
+    There are none if the stage has no share of epsilon.
 
     They come in the order of their labels, never in that of the log: stage 3 settles ties by the order of its list, and
     one person who changed that order could move many cases at once.
@@ -536,7 +597,19 @@ def residual_model(
     terms: Terms,
     draw: NoiseSource,
 ) -> list[contexts.ContextLevel]:
-    """Stage 2: noisy levels of the cases whose variant stage 1 did not give."""
+    """Measure the noisy levels of the cases whose variant is not frequent (stage 2).
+
+    Parameters
+    ----------
+    table
+        Variants of all true cases.
+    frequent
+        The variants of stage 1, whose cases are left out.
+    design, budget, terms
+        Public parameters, epsilon of each stage, and privacy of the release.
+    draw
+        Source of the noise.
+    """
     other_cases, counts = table.without(frequent)
     rho_of_levels = [budget.rho("model") / design.order] * design.order
     labels, person = len(table.alphabet), terms.cases_per_person
@@ -567,6 +640,19 @@ def candidate_list(
     The candidates are the frequent variants, the declared traces, and representatives of a sample of the
     model. Labels of declared candidates follow the other labels. Outputs of earlier stages and declarations
     are read, never the log.
+
+    Parameters
+    ----------
+    levels
+        Noisy levels of stage 2.
+    frequent
+        Variants of stage 1 with their noisy counts.
+    alphabet
+        Labels that the log may have.
+    design, budget, terms
+        Public parameters, epsilon of each stage, and privacy of the release.
+    draw
+        Source of the random choices.
 
     Returns
     -------
@@ -610,8 +696,30 @@ def like_level(
 ) -> tuple[dict[Variant, int], float]:
     """Return some of the drawn traces, as often as the noisy first level asks for.
 
-    A model of labels that follow each other cannot have all that the level shows at once: noise that was taken out and
-    steps that end a trace move it.
+    A model in which each label depends on the one before cannot have all steps of the level at once: noise that was
+    taken out, and steps that end a trace, change how often steps are drawn.
+
+    Parameters
+    ----------
+    drawn
+        Traces of the model, and how often each was drawn.
+    cases
+        Estimated number of cases of the model.
+    level
+        The noisy first level.
+    labels
+        Number of labels.
+    design
+        Public parameters.
+    draw
+        Source of the random choices.
+
+    Returns
+    -------
+    drawn : dict of Variant to int
+        The traces as often as they are taken.
+    cases : float
+        Number of cases by the fit.
     """
     near = Spread.like_drawn(drawn, cases, draw)
     if not near.traces or cases < 1:
@@ -652,10 +760,22 @@ def release_times(
     scale: float | None,
     draw: NoiseSource,
 ) -> TimedTraces:
-    """Stage 4: times of the released traces; ordinal ones if no bounds are declared.
+    """Return times of the released traces (stage 4).
+
+    Without declared bounds they are ordinal: one second from event to event.
 
     Parameters
     ----------
+    log
+        The true cases, over the labels of the alphabet.
+    alphabet
+        All labels of the released traces.
+    released
+        Released variants, as places in the alphabet, and their cases.
+    design
+        Public parameters.
+    draw
+        Source of the noise and of the random choices.
     scale
         Scale of the noise of all histograms, in units of 1 / UNIT; None if no bounds are declared.
     """

@@ -47,7 +47,29 @@ def nearest(variants: Sequence[Variant], candidates: Sequence[Variant]) -> Ints:
 def reweigh(
     table: VariantCounts, candidates: Sequence[Variant], epsilon: Fraction, draw: NoiseSource, cases_per_person: int = 1
 ) -> Ints:
-    """Return epsilon-DP numbers of cases in each candidate's cell, int64[len(candidates)]; 0 if dropped."""
+    """Return the noisy number of cases in the cell of each candidate.
+
+    A case belongs to the cell of its nearest candidate, so one case changes one number by 1, and the numbers together
+    are epsilon-DP. Numbers below `DROP` scales of the noise are set to 0.
+
+    Parameters
+    ----------
+    table
+        Variants of the true cases.
+    candidates
+        Public traces, or traces that follow from noisy outputs.
+    epsilon
+        The epsilon that the numbers spend.
+    draw
+        Source of the noise.
+    cases_per_person
+        Most cases of one person.
+
+    Returns
+    -------
+    Ints
+        int64[len(candidates)].
+    """
     if not candidates:
         return np.zeros(0, dtype=np.int64)
     scale = scale_for(cases_per_person, epsilon)

@@ -110,7 +110,10 @@ class VariantSteps:
         return cls(before, after, place_in_run(starts), variant, labels)
 
     def keys(self, order: int) -> tuple[Ints, npt.NDArray[np.bool_]]:
-        """Return keys of the last `order` labels before each step, and whether it has so many (the start counts)."""
+        """Return the key of the context of `order` labels before each step, and whether the step has so many.
+
+        The start of the case counts as a label.
+        """
         # A key has one digit a label, the last label in the lowest place. The label `back` places before a
         # step is the entry of an earlier step; at the begin of a case it is of another case, and the step
         # has too few labels.
@@ -121,7 +124,10 @@ class VariantSteps:
         return keys, self.place >= order - 1
 
     def rows(self, opened: Ints, order: int) -> tuple[Ints, npt.NDArray[np.bool_]]:
-        """Return the place of each step's context of `order` labels in the keys `opened`, and whether it is open."""
+        """Return the place of each step's context in the sorted keys `opened`, and whether it is among them.
+
+        Contexts are `order` labels long.
+        """
         keys, fits_order = self.keys(order)
         row, is_open = _rows(opened, keys)
         return row, is_open & fits_order
@@ -165,10 +171,34 @@ def measure(
     cases_per_person: int = 1,
     enough: Callable[[ContextLevel], bool] | None = None,
 ) -> list[ContextLevel]:
-    """Measure noisy levels 1 .. len(rhos), level j with rhos[j - 1].
+    """Measure the noisy levels of the context model.
 
-    The levels together are (sum of rhos)-zCDP; see the docstring of the module. If the noisy first level is not
-    `enough` for longer contexts, their rhos pay for a second measurement of the first level.
+    All levels together are (sum of rhos)-zCDP, as the docstring of the module shows.
+
+    Parameters
+    ----------
+    variants, counts
+        The true variants, and their cases, int64[V].
+    labels
+        Number of labels, A.
+    rhos
+        The rho of each level, from level 1 on.
+    bound
+        The most that one case adds to a level in L2 (B).
+    draw
+        Source of the noise.
+    cases_per_person
+        Most cases of one person.
+    enough
+        Decides whether the noisy first level justifies longer contexts. If it does not, the rhos of the longer contexts
+        pay for a second measurement of the first level, and the mean of both is the only level.
+
+    Raises
+    ------
+    InputError
+        If keys of contexts of so many labels would not fit 64 bits.
+    BoundError
+        If a level has too many cells.
     """
     if labels and (labels + 1) ** (len(rhos) + 1) > np.iinfo(np.int64).max:
         raise InputError(f"a context model of order {len(rhos)} over {labels} labels does not fit: lower the order")
@@ -201,7 +231,22 @@ def _together(first: ContextLevel, other: ContextLevel, rhos: Sequence[Fraction]
 
 
 def true_cells(steps: VariantSteps, weights: Ints, opened: Ints, order: int) -> Ints:
-    """Return int64[C, A + 1], weights of the steps by context (of the sorted keys `opened`) and label."""
+    """Add up the weights of steps by context and next label.
+
+    Parameters
+    ----------
+    steps, weights
+        The steps, and the weight of each.
+    opened
+        int64[C], sorted keys of the contexts that are counted.
+    order
+        Number of labels of a context.
+
+    Returns
+    -------
+    Ints
+        int64[C, A + 1].
+    """
     row, is_open = steps.rows(opened, order)
     cells = np.zeros((len(opened), steps.labels + 1), dtype=np.int64)
     np.add.at(cells, (row[is_open], steps.after[is_open]), weights[is_open])
@@ -280,7 +325,22 @@ class Model:
         return cls(tuple(contexts), tuple(rows), np.concatenate(chances), labels)
 
     def sample(self, size: int, longest: int, draw: NoiseSource) -> dict[Variant, int]:
-        """Draw `size` traces of at most `longest` labels; count each, in order of first appearance."""
+        """Draw traces, and count how often each was drawn.
+
+        Parameters
+        ----------
+        size
+            Number of draws.
+        longest
+            Most labels of a trace; longer ones end there.
+        draw
+            Source of the random numbers.
+
+        Returns
+        -------
+        dict of Variant to int
+            In the order in which the traces were first drawn.
+        """
         radix = self.labels + 1
         upper = np.minimum(np.cumsum(self.chances, axis=1), 1.0)  # rounding may pass 1, into the next row
         # Row r of the flat table has values between r and r + 1: one search finds the label in the row of each trace.
@@ -323,7 +383,18 @@ class Model:
 def cases(level: ContextLevel, drawn: Mapping[Variant, int], labels: int, weights: Ints) -> float:
     """Estimate how many cases the first level saw, from its noisy cells.
 
-    The start of a trace has the weight that it has in the drawn traces (`weights`: int64[D], in their order).
+    The noisy weight of all starts is divided by the mean weight of a start in drawn traces.
+
+    Parameters
+    ----------
+    level
+        The noisy first level.
+    drawn
+        Drawn traces, and how often each was drawn.
+    labels
+        Number of labels. It is also the key of the context at the start of a case.
+    weights
+        int64[D], weight of each step of a drawn trace.
     """
     begun = max(float(level.cells[labels].sum()), 0.0)
     each = np.asarray(list(drawn.values()), dtype=np.int64)

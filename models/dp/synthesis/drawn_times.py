@@ -262,11 +262,24 @@ def _keys(variant: Variant, n_labels: int) -> Ints:
 def weighted_steps(
     released: Sequence[tuple[Variant, int]], pairs: Ints, n_labels: int, bounds: PublicTimeBounds, norm: int
 ) -> Floats:
-    """Return the weight of the steps of each pair in the released traces, float64[P].
+    """Return the weight of the steps of each pair in the released traces.
 
-    It is about what the noisy cells of the pair add up to.
+    The noisy cells of a pair add up to about this weight. A case that takes the steps of a pair in different times adds
+    a little more to the cells, which released traces cannot show.
 
-    A case that takes the steps of a pair in different times weighs a little more than is known here.
+    Parameters
+    ----------
+    released
+        Variants, and their released cases.
+    pairs
+        int64[P], sorted keys of the pairs.
+    n_labels, bounds, norm
+        Number of labels, bounds of the times, and weight of a case, as the cells were measured.
+
+    Returns
+    -------
+    Floats
+        float64[P].
     """
     weighted = np.zeros(len(pairs))
     for variant, count in released:

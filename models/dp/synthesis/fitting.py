@@ -81,9 +81,24 @@ def follows(
     near: Spread, level: ContextLevel, labels: int, bound: int, counted: Mapping[Variant, int] | None = None,
     weigh: Weigh = step_weights, order: int = 1,
 ) -> Cells:  # fmt: skip
-    """Return the cells of a level, of contexts of `order` labels, that some trace has.
+    """Return the cells of a level that some trace contributes to.
 
-    The cases of the frequent variants, which the model did not see, are added by their noisy counts.
+    Parameters
+    ----------
+    near
+        The traces whose cases are fitted.
+    level
+        Noisy level of the context model.
+    labels
+        Number of labels.
+    bound
+        The most that one case adds to the level (B).
+    counted
+        Noisy counts of frequent variants. The model did not measure their cases, so they are added to the noisy cells.
+    weigh
+        Weights of steps, as the level was measured.
+    order
+        Number of labels of a context.
     """
     noisy = level.cells.astype(np.float64).ravel() / UNIT
     if counted:
@@ -96,7 +111,15 @@ def follows(
 
 
 def nearby(near: Spread, counts: Ints, scale: Floats) -> Cells:
-    """Return the weights as cells: noisy counts of the candidates' cells, and the scale of the noise of each."""
+    """Return the noisy numbers of cases near each candidate as cells.
+
+    Parameters
+    ----------
+    near
+        The traces whose cases are fitted. Each belongs to the cell of one candidate.
+    counts, scale
+        Noisy number of cases of each candidate, and the scale of its noise.
+    """
     from scipy.sparse import csr_array
 
     place = np.arange(len(near.traces))

@@ -88,7 +88,10 @@ def usual_order(epsilon: Fraction, activities: Sequence[str] | None) -> int:
 
 
 def check(terms: Terms, design: Design, shape: Shape) -> None:
-    """Raise InputError if a series could not be drawn: what adds up needs one alphabet and no variants of windows."""
+    """Raise InputError if a series could not be drawn.
+
+    Releases that add up need one alphabet, and no stage that selects the variants of one window.
+    """
     if design.activities is None and not shape.factorized:
         raise InputError("releases add up over the same labels only: declare activities")
     if design.split(terms.epsilon).variants:
@@ -126,7 +129,10 @@ def _distance_of(stage: str, terms: Terms, budget: StageBudget) -> Fraction:
 
 
 def times_scale(terms: Terms, design: Design, shape: Shape) -> float | None:
-    """Return the scale of the noise of the times of each release, in units of 1 / UNIT; None if no times leave."""
+    """Return the scale of the noise of the times of each release, in units of 1 / UNIT.
+
+    The result is None if no times leave.
+    """
     budget = StageBudget.summed(terms, design)
     if not budget.times:
         return None
@@ -263,7 +269,25 @@ class _NoisyCounts:
         scales: tuple[float, float],
         number: int,
     ) -> _NoisyCounts:
-        """Return the counts that an earlier release left; new ones without any, or after another design."""
+        """Return the counts that an earlier release left.
+
+        New counts begin without a state, and after one of another design or of other noise.
+
+        Parameters
+        ----------
+        state
+            State that the release before left, or None.
+        alphabet
+            All labels: those that the log may have, then further ones of declared candidates.
+        labels
+            Number of labels that the log may have.
+        design, shape
+            Public parameters of a release, and how counts add up.
+        scales
+            Scale of the cells of each level, and that of the weights.
+        number
+            Number of the release.
+        """
         made, kind = [list(alphabet), labels, design.order, design.case_weight], _counts_of(shape)
         if state is not None and state.get("made") == made:
             opened = [list(keys) for keys in state["opened"]]
@@ -283,7 +307,7 @@ class _NoisyCounts:
         return cls(alphabet, labels, design, [[] for _ in begun], begun, [], weights_begun)
 
     def measure(self, table: VariantCounts, number: int, draw: NoiseSource) -> None:
-        """Stage 2: measure the cells of this release, level after level.
+        """Measure the cells of this release, level after level (stage 2).
 
         A level opens by the counts of the level above so far.
         """
@@ -334,7 +358,7 @@ class _NoisyCounts:
         return ContextLevel(keys[rank], cells, scale)
 
     def refill(self, draw: NoiseSource) -> None:
-        """Give up candidates that do not rise above their noise; take representatives of the model in their place."""
+        """Replace candidates that do not rise above their noise by representatives of the model."""
         code_of = {label: code for code, label in enumerate(self.alphabet)}
         coded_traces = [tuple(code_of[label] for label in trace) for trace in self.design.given]
         public_traces = dict.fromkeys(coded_traces)  # each once, in their order
@@ -364,7 +388,7 @@ class _NoisyCounts:
         self.traces = [*self.traces, *fresh]
 
     def weigh(self, table: VariantCounts, number: int, draw: NoiseSource) -> Ints:
-        """Stage 3: return this release's noisy number of cases nearest to each candidate."""
+        """Return this release's noisy number of cases nearest to each candidate (stage 3)."""
         true = np.zeros(len(self.traces), dtype=np.int64)
         if self.traces:
             np.add.at(true, candidates.nearest(table.variants, self.traces), table.counts)

@@ -228,7 +228,15 @@ def measure(
 def true_cells(
     log: EventLog, alphabet: Sequence[str], pairs: Ints, bounds: PublicTimeBounds, norm: int
 ) -> dict[str, Ints]:
-    """Return the histograms without noise, in units of 1 / UNIT; one case adds at most `norm` to all, in L2."""
+    """Return the histograms without noise, by name, in units of 1 / UNIT.
+
+    Parameters
+    ----------
+    log, alphabet, pairs, bounds
+        As `measure` takes them.
+    norm
+        The most that one case adds to all histograms together, in L2.
+    """
     cells = {
         "steps": _step_cells(log, _codes(log, alphabet), len(alphabet), pairs, bounds, norm),
         "throughput": _throughput_cases(log, bounds) * block_weight(bounds.blocks["throughput"], norm),

@@ -23,7 +23,7 @@ import numpy.typing as npt
 
 from models.dp.discrete import Words, system_words
 from models.errors import InputError
-from models.eventlog import Ints
+from models.eventlog import Floats, Ints
 
 MIN_SCALE = 2.0**-10
 """Below this a draw is 0 but for one in e^1024: noise in name only (OpenDP takes 0 and 5e-324 without a word)."""
@@ -122,6 +122,10 @@ class NoiseSource:
             return system_words(size)
         return self.generator.integers(0, 2**64, size=size, dtype=np.uint64)
 
+    def uniform(self, size: int) -> Floats:
+        """Draw uniform numbers from 0 to below 1, float64[size]: multiples of 2^-53, the finest that floats have."""
+        return (self.words(size) >> np.uint64(11)).astype(np.float64) * 2.0**-53
+
     def permutation(self, size: int) -> Ints:
         """Return a uniform order of 0 .. size-1 (two equal sort keys among n have probability n^2 / 2^65)."""
         return np.argsort(self.words(size), kind="stable").astype(np.int64)
@@ -131,8 +135,8 @@ class NoiseSource:
 
         Efraimidis and Spirakis (2006): sort by Exp(1) / weight. Weights are positive.
         """
-        uniform = (self.words(len(weights)) >> np.uint64(11)).astype(np.float64) * 2.0**-53
-        return np.argsort(-np.log1p(-uniform) / weights, kind="stable").astype(np.int64)
+        exponential = -np.log1p(-self.uniform(len(weights)))
+        return np.argsort(exponential / weights, kind="stable").astype(np.int64)
 
     def identifiers(self, size: int) -> tuple[str, ...]:
         """Return fresh case ids of 80 random bits: they reveal nothing about the case or its place in the source."""

@@ -355,8 +355,7 @@ class Model:
         keys += [np.full(size, -1, dtype=np.int64)] * (len(self.contexts) - 1)
         for place in range(longest):
             state = self._deepest(keys)
-            uniform = (draw.words(len(live)) >> np.uint64(11)).astype(np.float64) * 2.0**-53
-            label = np.searchsorted(flat, state + uniform, side="right") - state * radix
+            label = np.searchsorted(flat, state + draw.uniform(len(live)), side="right") - state * radix
             going = label < self.labels
             live, label = live[going], label[going]
             if not len(live):

@@ -300,7 +300,7 @@ def _durations(steps: ReleasedSteps, shapes: Floats, edges: Ints, draw: NoiseSou
     for row, (begin, end) in enumerate(itertools.pairwise(ends.tolist())):
         # A random order of the n-ths, and a random place within each.
         n_steps = end - begin
-        within = (draw.words(n_steps) >> np.uint64(11)).astype(np.float64) * 2.0**-53
+        within = draw.uniform(n_steps)
         at = (draw.permutation(n_steps) + within) / n_steps
         duration[by_pair[begin:end]] = quantiles(shapes[row], edges, at)
     return duration
@@ -383,8 +383,7 @@ def _drawn_cells(noisy: Floats, noise: float, size: int, draw: NoiseSource) -> I
     kept = np.where(noisy >= LEAST_START * noise, noisy, 0.0)
     if not kept.any():
         kept = np.ones(len(noisy))
-    uniform = (draw.words(size) >> np.uint64(11)).astype(np.float64) * 2.0**-53
-    place = np.searchsorted(np.cumsum(kept / kept.sum()), uniform, side="right")
+    place = np.searchsorted(np.cumsum(kept / kept.sum()), draw.uniform(size), side="right")
     return np.asarray(np.minimum(place, len(kept) - 1), dtype=np.int64)
 
 

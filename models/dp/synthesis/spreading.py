@@ -100,8 +100,8 @@ class Spread:
         """
         # Sums up to each trace are rounded with one random offset. So a sum over neighbouring traces is off
         # by less than one, and each number is rounded up with the chance of its fraction.
-        uniform = float(draw.words(1)[0] >> np.uint64(11)) * 2.0**-53
-        upto = np.floor(np.concatenate(([0.0], np.cumsum(cases))) + uniform).astype(np.int64)
+        offset = float(draw.uniform(1)[0])
+        upto = np.floor(np.concatenate(([0.0], np.cumsum(cases))) + offset).astype(np.int64)
         return [(trace, n) for trace, n in zip(self.traces, np.diff(upto).tolist(), strict=True) if n]
 
 

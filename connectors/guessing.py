@@ -62,8 +62,8 @@ def parts(columns: Mapping[str, Column], named_by_user: Mapping[str, str]) -> di
     ----------
     columns
         The table.
-    given
-        Part to column name, as the user gave them; they are kept.
+    named_by_user
+        Column name of each part that the user gave; these are kept.
     """
     guesses = {role: Guess(name, "given by --columns") for role, name in named_by_user.items() if name in columns}
     for role in ("case", "activity", "time", "resource"):

@@ -60,7 +60,7 @@ def with_time_note(measured: Sequence[Uniqueness], time_basis: str | None) -> li
 
     Parameters
     ----------
-    found
+    measured
         The measured projections.
     time_basis
         The statement of the release about its times; None if it states nothing.
@@ -97,7 +97,7 @@ def document(
 
     Parameters
     ----------
-    found, seconds
+    measured, seconds
         The measured projections, and how long each took.
     resolution
         Accuracy of the times that are known.

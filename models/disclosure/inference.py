@@ -187,7 +187,10 @@ class _Voters:
         self._material = material
 
     def alike(self, row: int) -> npt.NDArray[np.bool_]:
-        """Return which of `rows` have the known attributes of a row of `Material.traces`, all if none has, bool[R]."""
+        """Return which of `rows` have the known attributes of a row of `Material.traces`, bool[R].
+
+        If none has them, all are returned: the attributes then exclude nobody.
+        """
         alike = self._material.same_attributes(row, self.rows)
         if alike.any():
             return alike

@@ -162,7 +162,8 @@ def wilson(rate: float, targets: float, level: float = LEVEL) -> tuple[float, fl
     z = _normal(0.5 + level / 2)
     denominator = 1 + z * z / targets
     centre = (rate + z * z / (2 * targets)) / denominator
-    half = z * math.sqrt(rate * (1 - rate) / targets + z * z / (4 * targets * targets)) / denominator
+    variance = rate * (1 - rate) / targets + z * z / (4 * targets * targets)
+    half = z * math.sqrt(variance) / denominator
     return max(0.0, centre - half), min(1.0, centre + half)
 
 
@@ -250,7 +251,7 @@ def compared(evidence: TargetResults, measures: int) -> AttackRisk:
 
 
 def compared_exactly(evidence: TargetResults, measures: int) -> AttackRisk:
-    """Return the risk of an attack that succeeds or fails, with a test that holds for any number of successes.
+    """Return the risk of an attack that succeeds or fails, by an exact test.
 
     It needs an attack whose successes do not depend on which of the cases are the original. Without a leak, each
     success is then as likely in the original as any case is, so their number is hypergeometric (Fisher's exact test).
@@ -317,7 +318,10 @@ class BothWays:
     cases: tuple[Ints, Ints]
 
     def runs(self) -> list[TargetResults]:
-        """Return the results of both runs with numbers of the whole log as units; none if a run kept no results."""
+        """Return the results of both runs, with the numbers of cases in the whole log as units.
+
+        The list is empty if a run kept no results.
+        """
         first, second = self.risks[0].evidence, self.risks[1].evidence
         if first is None or second is None:
             return []

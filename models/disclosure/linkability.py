@@ -50,7 +50,9 @@ ATTRIBUTES = "items and attributes"
 
 
 def linkability(material: Material, targets: Ints, controls: Ints, measures: int) -> dict[str, AttackRisk | None]:
-    """Return the risk by the way in which cases are cut into views; None if no target, or no control, can be cut.
+    """Return the risk by the way in which cases are cut into two views.
+
+    It is None for a way by which no target, or no case of the control, can be cut.
 
     Parameters
     ----------
@@ -160,9 +162,9 @@ class _Candidates:
 def _agreement(first: _Candidates, second: _Candidates, weight: Ints) -> float:
     """Return the probability that two views have a candidate in common.
 
-    Their certain candidates are disjoint, else it is 1. Of the tied records of the first view those are drawn that are
-    no certain candidates of the second one, `shared` of them among the tied records of the second view; the second
-    draw must avoid these, and the certain candidates of the first view.
+    It is 1 if they have a certain candidate in common. Otherwise pairs of draws are counted that have none in common.
+    The first draw avoids the certain candidates of the second view. Let `shared` of its records be among the tied
+    records of the second view. The second draw then avoids these, and the certain candidates of the first view.
     """
 
     def records(places: Ints, other_places: Ints) -> int:
@@ -170,15 +172,18 @@ def _agreement(first: _Candidates, second: _Candidates, weight: Ints) -> float:
 
     if records(first.certain, second.certain):
         return 1.0
-    size, other_size = int(weight[first.tied].sum()), int(weight[second.tied].sum())
+    size = int(weight[first.tied].sum())
+    other_size = int(weight[second.tied].sum())
     free = size - records(first.tied, second.certain)
     other_free = other_size - records(second.tied, first.certain)
     both = records(first.tied, second.tied)
     apart = 0
     for shared in range(min(first.drawn, both) + 1):
-        ways = math.comb(both, shared) * math.comb(max(free - both, 0), first.drawn - shared)
-        apart += ways * math.comb(max(other_free - shared, 0), second.drawn)
-    return 1 - apart / (math.comb(size, first.drawn) * math.comb(other_size, second.drawn))
+        first_draws = math.comb(both, shared) * math.comb(max(free - both, 0), first.drawn - shared)
+        second_draws = math.comb(max(other_free - shared, 0), second.drawn)
+        apart += first_draws * second_draws
+    all_pairs = math.comb(size, first.drawn) * math.comb(other_size, second.drawn)
+    return 1 - apart / all_pairs
 
 
 class _Nearest:
@@ -194,9 +199,13 @@ class _Nearest:
         lengths = np.diff(material.traces.starts)[self.rows]
         sizes = np.asarray([len(view) for view in views], dtype=np.int64)
         queries = [material.text(view) for view in views]
-        lacking = cdist(queries, texts, scorer=LCSseq.similarity, dtype=np.int32)
-        self._distance = (sizes[:, None] - lacking) * (int(lengths.max()) + 2 * int(sizes.max()) + 1)
-        self._distance += np.abs(lengths[None, :] - 2 * sizes[:, None])
+        shared = cdist(queries, texts, scorer=LCSseq.similarity, dtype=np.int32)
+        lacking = sizes[:, None] - shared
+        length_difference = np.abs(lengths[None, :] - 2 * sizes[:, None])
+        # One number for both: a lacking item weighs more than any difference of lengths.
+        weight_of_item = int(lengths.max()) + 2 * int(sizes.max()) + 1
+        self._distance = lacking * weight_of_item
+        self._distance += length_difference
 
     def candidates(self, view: int) -> _Candidates:
         """Return the candidates of a view."""

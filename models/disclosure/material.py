@@ -135,10 +135,18 @@ class Material:
     def of(cls, original: EventLog, control: EventLog | None, released: EventLog, profile: Profile) -> Material:
         """Code three logs together.
 
+        Parameters
+        ----------
+        original, control, released
+            The logs. The control may be None.
+        profile
+            The attacker's knowledge.
+
         Raises
         ------
         InputError
-            No case in the original or the release, no activity in common, or an attribute that a log lacks.
+            If the original or the release has no event, if they have no activity in common, or if a log lacks an
+            attribute of the profile.
         """
         other = control
         if other is None:  # a log without cases in its place: all that follows then has three logs

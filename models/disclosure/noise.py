@@ -53,7 +53,8 @@ class LaplaceCounts:
         >>> bool(abs(total - 1) < 1e-9)
         True
         """
-        probability = np.where(shown == 0, self._at_most(self.rule.least - 1 - true), self._exactly(shown - true))
+        chance_of_none = self._at_most(self.rule.least - 1 - true)
+        probability = np.where(shown == 0, chance_of_none, self._exactly(shown - true))
         probability = np.where((shown > 0) & (shown < self.rule.least), 0.0, probability)
         probability = np.where(true == 0, (shown == 0).astype(np.float64), probability)
         with np.errstate(divide="ignore"):

@@ -107,5 +107,6 @@ def _nearest(linkable: Edges, row: int) -> Ints:
     least = linkable.least[first:behind] & LEAST
     if not len(least):
         return np.zeros(0, dtype=np.int64)
-    ranges = zip(linkable.begin[first:behind].tolist(), linkable.end[first:behind].tolist(), strict=True)
-    return np.concatenate([np.arange(*rows) for rows, n in zip(ranges, least, strict=True) if n == least.min()])
+    nearest_runs = first + np.flatnonzero(least == least.min())
+    begins, ends = linkable.begin[nearest_runs].tolist(), linkable.end[nearest_runs].tolist()
+    return np.concatenate([np.arange(begin, end) for begin, end in zip(begins, ends, strict=True)])

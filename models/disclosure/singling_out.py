@@ -60,7 +60,9 @@ class _Predicate:
 
 
 def singling_out(material: Material, targets: int, measures: int, rng: np.random.Generator) -> SinglingOut:
-    """Write predicates from the release, and count the people who are singled out by most of those of a record.
+    """Write predicates from the release, and count the people whom they single out.
+
+    Somebody is singled out if most of the predicates that were written from one record fit this person alone.
 
     Parameters
     ----------
@@ -112,7 +114,8 @@ def singling_out(material: Material, targets: int, measures: int, rng: np.random
 
 def _one_of(n: int, probability: Floats) -> Floats:
     """Probability that exactly one of n independent cases satisfies each predicate."""
-    return np.asarray(n * probability * np.exp((n - 1) * np.log1p(-np.minimum(probability, 0.5))))
+    log_of_no_other = (n - 1) * np.log1p(-np.minimum(probability, 0.5))
+    return np.asarray(n * probability * np.exp(log_of_no_other))
 
 
 def _singled_out(

@@ -40,10 +40,24 @@ Method = Literal["alignment", "replay"]
 def discovery_quality(
     original: EventLog, released: EventLog, method: Method = "alignment", noise: float = NOISE
 ) -> Agreement:
-    """Measure the fitness of the release's model on the original log by `method`, and its precision.
+    """Measure the fitness and the precision of the release's model on the original log.
 
-    Precision is by escaping edges of replayed prefixes under either method: aligning every prefix of every variant
-    takes hours on logs like Sepsis. InputError when a log has no events.
+    Precision counts the escaping edges of replayed prefixes under either method: to align every prefix of every variant
+    takes hours on logs like Sepsis.
+
+    Parameters
+    ----------
+    original, released
+        The logs.
+    method
+        How fitness is measured.
+    noise
+        Threshold of the miner (`discover_petri_net_inductive` of pm4py).
+
+    Raises
+    ------
+    InputError
+        If the method is unknown, or a log has no events.
     """
     check_choice("fitness method", method, ("alignment", "replay"))
     if not original.n_events or not released.n_events:
@@ -54,7 +68,19 @@ def discovery_quality(
 
 
 def model_quality(pm4py: Any, original: EventLog, model: tuple[Any, Any, Any], method: Method) -> Agreement:
-    """Return fitness and precision of a Petri net, with its markings, on a log; see `discovery_quality`."""
+    """Return fitness and precision of a model on a log, as `discovery_quality` measures them.
+
+    Parameters
+    ----------
+    pm4py
+        The library, imported by `quiet_pm4py`.
+    original
+        The log.
+    model
+        The Petri net, its initial marking and its final one.
+    method
+        How fitness is measured.
+    """
     measure = pm4py.fitness_alignments if method == "alignment" else pm4py.fitness_token_based_replay
     fitness = measure(as_frame(original), *model)
     return Agreement(float(fitness["log_fitness"]), _precision(original, *model))

@@ -61,7 +61,22 @@ class KeptDistances:
     def move_on(
         self, rows: Sequence[str], columns: Sequence[str], items: dict[Hashable, str], computed: Distances
     ) -> Floats:
-        """Return float64[rows, columns] of texts spelt in the letters `items`; what is not known is `computed`."""
+        """Return the distances of some texts, and keep them for the next call.
+
+        Parameters
+        ----------
+        rows, columns
+            The texts.
+        items
+            The letter of each item in these texts.
+        computed
+            Computes the distances that are not kept yet.
+
+        Returns
+        -------
+        Floats
+            float64[rows, columns].
+        """
         if len(self.letters) + len(items) > MOST_LETTERS:
             self.letters, self.rows, self.columns = {}, {}, {}
         spelt = {
@@ -141,8 +156,15 @@ def data_utility_at_least(
 ) -> float:
     """Return a lower bound on `data_utility` in time linear in the cases.
 
-    It is the best plan that moves each case to its released form (`origin[r]`: index of released case r in the
-    original, -1 for none), and the rest anywhere.
+    It is the utility of the best plan that moves each case to its released form, or to an equal one, and the rest
+    anywhere.
+
+    Parameters
+    ----------
+    original, released, carries, T
+        As `data_utility` takes them.
+    origin
+        int64[released cases], place of each released case in the original; -1 if it has none.
     """
     if not original.n_cases or not released.n_cases:
         raise InputError("data utility compares two logs with at least one case each")
@@ -196,9 +218,16 @@ def earth_movers_distance(first: Counter[str], second: Counter[str], cost_of: Di
 
 
 def distances(rows: Sequence[str], columns: Sequence[str], dtype: type[np.floating[Any]] = np.float64) -> Floats:
-    """Return the Levenshtein distances divided by the longer length, [rows, columns]; 0 between empty strings.
+    """Return the Levenshtein distance of each pair of texts, divided by the longer length.
 
-    Equal fractions give equal floats. `dtype`: float64, or float32 for half the memory.
+    Two empty texts have distance 0. Equal fractions give equal floats.
+
+    Parameters
+    ----------
+    rows, columns
+        The texts.
+    dtype
+        float64, or float32 for half of the memory.
     """
     from rapidfuzz.distance import Levenshtein
     from rapidfuzz.process import cdist

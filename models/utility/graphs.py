@@ -83,9 +83,10 @@ def _pairs(log: EventLog, codes: npt.NDArray[np.int32]) -> Iterator[Ints]:
     inner = log.starts[1:-1]
     follows[inner[(inner > 0) & (inner < log.n_events)] - 1] = False
     for begin in range(0, len(follows), BLOCK):
-        part = follows[begin : begin + BLOCK]
-        end = begin + len(part)
-        yield begin + np.flatnonzero(part & (codes[begin:end] >= 0) & (codes[begin + 1 : end + 1] >= 0))
+        is_followed = follows[begin : begin + BLOCK]
+        end = begin + len(is_followed)
+        has_value = codes[begin : end + 1] >= 0
+        yield begin + np.flatnonzero(is_followed & has_value[:-1] & has_value[1:])
 
 
 def _graph(log: EventLog, column: Column, weight: Ints | None) -> DirectlyFollowsGraph:
@@ -159,7 +160,10 @@ class EdgeDistance:
 
 
 def edge_distance(original: DirectlyFollowsGraph, released: DirectlyFollowsGraph) -> EdgeDistance:
-    """Compute Table 6 of differentially-private-release-2023: counts of edges, and sums of hours per edge / 720."""
+    """Compare the edges of two graphs as Table 6 of differentially-private-release-2023 does.
+
+    The weights of edges are their counts, and the months (720 hours) that they take together.
+    """
     edges = sorted(original.count.keys() | released.count.keys(), key=repr)
     original_weights, released_weights = (_weights(graph.count, edges) for graph in (original, released))
     months, later = (_weights(graph.hours, edges) / HOURS_PER_MONTH for graph in (original, released))
@@ -186,10 +190,18 @@ def _mean_error(first: Floats, second: Floats) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Bottlenecks:
-    """Mean hours of edges, source (projected on the release's activities) and release.
+    """Mean hours of the edges of a source and of its release.
 
-    `edges`: in the two graphs and in both; `rank_correlation`: Spearman's over the edges of both, None below three
-    edges or without variation; `top`: how many of the `of` slowest edges of the source are among the release's.
+    The source is projected on the activities of the release.
+
+    Attributes
+    ----------
+    edges_original, edges_released, edges_shared
+        Number of edges of either graph, and of those in both.
+    rank_correlation
+        Spearman's correlation of the mean hours of shared edges. None below three edges, and without variation.
+    top, of
+        Of so many (`of`) slowest edges of the source, `top` are among as many slowest ones of the release.
     """
 
     edges_original: int
@@ -209,12 +221,17 @@ def bottlenecks(original: EventLog, released: EventLog, of: int = 5) -> Bottlene
     original_means = _means(directly_follows(project(original, released)))
     released_means = _means(directly_follows(released))
     shared = sorted(original_means.keys() & released_means.keys(), key=repr)
-    slow, slower = _slowest(original_means, of), _slowest(released_means, of)
-    pairs = np.asarray([(original_means[edge], released_means[edge]) for edge in shared], dtype=np.float64).reshape(
-        -1, 2
-    )
+    slow_in_original = _slowest(original_means, of)
+    slow_in_both = slow_in_original & _slowest(released_means, of)
+    means_of_both = [(original_means[edge], released_means[edge]) for edge in shared]
+    pairs = np.asarray(means_of_both, dtype=np.float64).reshape(-1, 2)
     return Bottlenecks(
-        len(original_means), len(released_means), len(shared), _spearman(pairs), len(slow & slower), len(slow)
+        edges_original=len(original_means),
+        edges_released=len(released_means),
+        edges_shared=len(shared),
+        rank_correlation=_spearman(pairs),
+        top=len(slow_in_both),
+        of=len(slow_in_original),
     )
 
 

@@ -79,7 +79,17 @@ def discover(traces: Traces, labels: Sequence[str], written: Callable[[str], str
 def petri_net(
     pm4py: Any, traces: Traces, labels: Sequence[str], written: Callable[[str], str] = str
 ) -> tuple[Any, Any, Any]:
-    """Return the Petri net of a map, with its initial and its final marking."""
+    """Return the Petri net of a map, with its initial and its final marking.
+
+    Parameters
+    ----------
+    pm4py
+        The library, imported by `quiet_pm4py`.
+    traces, labels
+        Traces of the map, as places in the labels, and the cases of each.
+    written
+        Returns the text of a label in the net.
+    """
     net, initial, final = pm4py.convert_to_petri_net(_tree(pm4py, traces, labels, written))
     net.name = NET
     return net, initial, final
@@ -138,7 +148,7 @@ def _mined(pm4py: Any, traces: Traces) -> Iterator[Any]:
 
 
 def most_frequent(traces: Traces, part: float) -> dict[tuple[int, ...], int]:
-    """Return the most frequent traces that have this part of the cases and, for each further label, one trace of it.
+    """Return the most frequent traces that have a part of the cases, and one more for each label that they lack.
 
     A model has every activity of the map: token replay passes over activities that a model lacks, so a
     model of few of them would be rated too well.

@@ -97,7 +97,9 @@ def median_throughput(log: EventLog) -> float:
     filled = np.flatnonzero(log.lengths > 0)
     if not len(filled):
         return 0.0
-    return float(np.median(log.time[log.starts[filled + 1] - 1] - log.time[log.starts[filled]])) / 1e9
+    first_time = log.time[log.starts[filled]]
+    last_time = log.time[log.starts[filled + 1] - 1]
+    return float(np.median(last_time - first_time)) / 1e9
 
 
 def _duration_text(seconds: float | None) -> str:

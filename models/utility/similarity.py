@@ -33,7 +33,15 @@ Variants = Counter[tuple[Hashable, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Likeness:
-    """`similarity` and `dfg_error`, both in 0..1; `exact`: whether no side was sampled."""
+    """How much a release resembles its original.
+
+    Attributes
+    ----------
+    similarity, dfg_error : float
+        The two measures, from 0 to 1.
+    exact : bool
+        Whether neither side was sampled.
+    """
 
     similarity: float
     dfg_error: float
@@ -77,7 +85,17 @@ def likeness(
 
 
 def similarity(original: Variants, released: Variants, *, most: int = MOST, seed: int = 0) -> float:
-    """Return 1 - the earth mover's distance of two distributions of at most `most` variants each (see the module)."""
+    """Return 1 - the earth mover's distance of two distributions of variants, as the module defines it.
+
+    Parameters
+    ----------
+    original, released
+        The variants, and the number of cases of each.
+    most
+        Variants of a side, 2 at least. Of more variants a sample is compared.
+    seed
+        Seed of the sample.
+    """
     if not original or not released:
         return 0.0
     if most < 2:
@@ -91,9 +109,15 @@ def similarity(original: Variants, released: Variants, *, most: int = MOST, seed
 
 
 def dfg_error(original: EventLog, released: EventLog, cases: tuple[Ints | None, Ints | None] = (None, None)) -> float:
-    """Return the total variation distance of the two distributions of directly-follows pairs, with start and end.
+    """Return the total variation distance of the two distributions of directly-follows pairs.
 
-    It is 1 if one of the logs has no case, and 0 if neither has. `cases`: as for `likeness`.
+    The start and the end of a case count as labels. The distance is 1 if one of the logs has no case, and 0 if neither
+    has one.
+
+    Parameters
+    ----------
+    original, released, cases
+        As `likeness` takes them.
     """
     if not original.n_cases or not released.n_cases:
         return 0.0 if original.n_cases == released.n_cases else 1.0
@@ -105,7 +129,8 @@ def dfg_error(original: EventLog, released: EventLog, cases: tuple[Ints | None, 
     first, second = np.zeros((2, len(steps)), dtype=np.int64)
     first[np.searchsorted(steps, original_steps)] = original_counts
     second[np.searchsorted(steps, released_steps)] = released_counts
-    return float(0.5 * np.abs(first / first.sum() - second / second.sum()).sum())
+    difference = first / first.sum() - second / second.sum()
+    return float(0.5 * np.abs(difference).sum())
 
 
 def _steps(log: EventLog, labels: dict[Any, int], cases: Ints | None) -> tuple[Ints, Ints]:
@@ -118,12 +143,13 @@ def _steps(log: EventLog, labels: dict[Any, int], cases: Ints | None) -> tuple[I
     totals = KeyTotals((len(labels) + 2) ** 2)
     for begin, end in case_blocks(log.starts):
         starts = log.starts[begin : end + 1]
-        padded_codes = np.insert(
-            code[log.activity.codes[starts[0] : starts[-1]]], starts - starts[0], 0
-        )  # borders of cases
+        codes_of_events = code[log.activity.codes[starts[0] : starts[-1]]]
+        padded_codes = np.insert(codes_of_events, starts - starts[0], 0)  # the borders of the cases
         steps = padded_codes[:-1] * (len(labels) + 2) + padded_codes[1:]
-        # a case has one more of them than events
-        totals.add(steps, None if cases is None else np.repeat(cases[begin:end], np.diff(starts) + 1))
+        weights = None
+        if cases is not None:
+            weights = np.repeat(cases[begin:end], np.diff(starts) + 1)  # a case has one more step than events
+        totals.add(steps, weights)
     return totals.totals()[:2]
 
 
@@ -133,10 +159,14 @@ def _sampled(variants: Variants, most: int, draws: np.random.Generator) -> list[
     )
     if len(ranked) <= most:
         return [(variant, float(count)) for variant, count in ranked]
+    # The more frequent half is kept. A sample of the other variants represents them with all of their cases.
     kept, less_frequent = ranked[: most // 2], ranked[most // 2 :]
-    chosen = [less_frequent[place] for place in draws.choice(len(less_frequent), most - len(kept), replace=False)]
+    places = draws.choice(len(less_frequent), most - len(kept), replace=False)
+    chosen = [less_frequent[place] for place in places]
     growth = sum(count for _, count in less_frequent) / sum(count for _, count in chosen)
-    return [(v, float(n)) for v, n in kept] + [(v, n * growth) for v, n in chosen]
+    weighted_kept = [(variant, float(count)) for variant, count in kept]
+    weighted_chosen = [(variant, count * growth) for variant, count in chosen]
+    return weighted_kept + weighted_chosen
 
 
 def _as_text(variants: list[tuple[tuple[Hashable, ...], float]], letters: dict[Hashable, str]) -> Counter[str]:

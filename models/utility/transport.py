@@ -43,9 +43,9 @@ def least_cost(supply: Floats, demand: Floats, cost: Floats) -> float:
 
     Parameters
     ----------
-    here : float64[n]
+    supply : float64[n]
         Masses to move, sum 1.
-    there : float64[m]
+    demand : float64[m]
         Masses to reach, sum 1.
     cost : float64[n, m]
         Not negative.
@@ -75,7 +75,29 @@ def _over(arcs: Ints, supply: Floats, demand: Floats, cost: Floats) -> tuple[flo
 
 
 def solve(supply: Floats, demand: Floats, arcs: Arcs, cost: Floats) -> tuple[float, Floats, Floats]:
-    """Least cost over the given arcs only (rows, columns; each once; some plan must exist), and its potentials."""
+    """Return the least cost over the given arcs only, and the potentials of its plan.
+
+    Parameters
+    ----------
+    supply, demand
+        float64[n] and float64[m], the masses to move and to reach, of one sum.
+    arcs
+        Rows and columns of the arcs, each arc once. Some plan must exist over them.
+    cost
+        float64[A], cost of a unit of mass on each arc.
+
+    Returns
+    -------
+    cost : float
+        The least cost.
+    u, v : Floats
+        float64[n] and float64[m], the potentials of the rows and of the columns.
+
+    Raises
+    ------
+    VeilstreamError
+        If the solver stops before the optimum.
+    """
     sources, targets = (ends.astype(np.uint64) for ends in arcs)
     masses = supply, demand * supply.sum() / demand.sum()  # in the order in which `ot.emd` rounds
     *_, total, u, v, code = _simplex().emd_c_sparse(*masses, sources, targets, cost.astype(np.float64), PIVOTS)
@@ -121,8 +143,10 @@ def least_cost_over(supply: Ints, demand: Ints, arcs: Arcs, cost: Floats) -> flo
 
     left_rows, left_columns = is_left[: len(supply)], is_left[len(supply) :]
     if left_rows.any():
-        place_of_row, place_of_column = np.cumsum(left_rows) - 1, np.cumsum(left_columns) - 1
-        left_supply, left_demand = masses[: len(supply)][left_rows], masses[len(supply) :][left_columns]
+        place_of_row = np.cumsum(left_rows) - 1
+        place_of_column = np.cumsum(left_columns) - 1
+        left_supply = masses[: len(supply)][left_rows]
+        left_demand = masses[len(supply) :][left_columns]
         left_arcs = place_of_row[rows[is_open]], place_of_column[columns[is_open]]
         mass = left_supply.sum()
         total += float(mass) * solve(left_supply / mass, left_demand / mass, left_arcs, cost[is_open])[0]
@@ -214,7 +238,8 @@ def _nearest(cost: Floats, u: Floats, v: Floats, below: float) -> Ints:
     Only arcs with a reduced cost less than `below` count.
     """
     rows, columns = cost.shape
-    of_row, of_column = np.full((rows, NEIGHBOURS + 1), -1), np.full((columns, NEIGHBOURS + 1), -1)
+    of_row = np.full((rows, NEIGHBOURS + 1), -1)
+    of_column = np.full((columns, NEIGHBOURS + 1), -1)
     _least_of_each(cost, u, v, below, of_row, of_column)
     arcs = np.concatenate((of_row.ravel(), of_column.ravel()))
     return np.unique(arcs[arcs >= 0])
@@ -247,13 +272,16 @@ def _least_of_each(cost, u, v, below, of_row, of_column):  # type: ignore[no-unt
 
 
 def corner_arcs(supply: Floats | Ints, demand: Floats | Ints) -> Arcs:
-    """Return arcs (rows, columns; some twice) of the north-west corner plan: with them a plan always exists.
+    """Return the arcs of the north-west corner plan, with which a plan always exists.
 
-    Masses that are whole numbers are added up exactly.
+    They are rows and columns, and some arcs occur twice. Masses that are whole numbers are added up exactly.
     """
-    first, second = np.cumsum(supply), np.cumsum(demand)
-    corners = np.concatenate((first, second))
+    # The plan fills rows and columns in order. Lay the masses of the rows end to end, and those of the columns beside
+    # them. At each corner, where a row or a column ends, one arc of the plan ends and another one begins.
+    row_ends, column_ends = np.cumsum(supply), np.cumsum(demand)
+    corners = np.concatenate((row_ends, column_ends))
+    last_row, last_column = len(supply) - 1, len(demand) - 1
     sides: tuple[Literal["left"], Literal["right"]] = ("left", "right")
-    rows = [np.minimum(np.searchsorted(first, corners, side=side), len(supply) - 1) for side in sides]
-    columns = [np.minimum(np.searchsorted(second, corners, side=side), len(demand) - 1) for side in sides]
-    return np.concatenate(rows), np.concatenate(columns)
+    rows = [np.searchsorted(row_ends, corners, side=side) for side in sides]
+    columns = [np.searchsorted(column_ends, corners, side=side) for side in sides]
+    return np.minimum(np.concatenate(rows), last_row), np.minimum(np.concatenate(columns), last_column)

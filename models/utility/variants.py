@@ -45,7 +45,10 @@ def active_cases(log: EventLog, moments: Ints) -> npt.NDArray[np.int64]:
 
 
 def moments_of(log: EventLog, count: int = 20) -> Ints:
-    """Return `count` moments in the middle of equal parts of a log's time, int64[count]; none without events."""
+    """Return the moments in the middle of `count` equal parts of a log's time, int64[count].
+
+    There are none without events.
+    """
     if not log.n_events:
         return np.zeros(0, dtype=np.int64)
     first, last = int(log.time.min()), int(log.time.max())

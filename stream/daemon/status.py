@@ -156,7 +156,17 @@ class DeltaStatus(TypedDict):
 
 
 class PartitionStatus(TypedDict, total=False):
-    """One source partition: its high-water mark, the first and last missing offset, and why."""
+    """Progress of one source partition.
+
+    Attributes
+    ----------
+    src, p
+        Topic and number of the partition.
+    last
+        Offset up to which its records were folded.
+    missing, fault
+        First and last missing offset, and the reason. Both are None if none is missing.
+    """
 
     src: str
     p: int
@@ -166,7 +176,7 @@ class PartitionStatus(TypedDict, total=False):
 
 
 class Gap(TypedDict, total=False):
-    """A partition that misses offsets: the first and the last one."""
+    """A source partition that misses offsets, as in `PartitionStatus`."""
 
     src: str
     p: int
@@ -184,9 +194,18 @@ class HeldStatus(TypedDict):
 
 
 class TriggerStatus(TypedDict, total=False):
-    """A trigger of the next release: what was counted and what is needed, or when it is due (seconds since 1970).
+    """A trigger of the next release.
 
-    `clock` is that of `due`: event times, or wall time. `every` has no `due` before its first window has begun.
+    Attributes
+    ----------
+    trigger
+        Name of the trigger.
+    have, need
+        Number that was counted, and number at which the trigger fires.
+    due
+        Moment at which it fires, in seconds since 1970. `every` has none before its first window has begun.
+    clock
+        The clock of `due`: event times, or wall time.
     """
 
     trigger: str
@@ -205,10 +224,21 @@ class BudgetStatus(TypedDict):
 
 
 class ReleaseStatus(TypedDict):
-    """Releases of one publication. `last_at`: seconds since 1970; None for none, or if its audit cannot be read.
+    """Releases of one publication.
 
-    `withheld_for` has the codes of the reasons of the newest attempt, if it was withheld. `budget` is None for a
-    publication that charges nothing.
+    Attributes
+    ----------
+    last, last_at
+        Number of the last release, and its time in seconds since 1970. Both are None without a release. The time is
+        also None if the audit of the release cannot be read.
+    next
+        Triggers of the next release.
+    withheld_streak
+        Attempts since the last release that were withheld.
+    withheld_for
+        Codes of the reasons of the newest attempt, if it was withheld.
+    budget
+        None for a publication that charges nothing.
     """
 
     last: int | None
@@ -244,9 +274,12 @@ class Status(TypedDict, total=False):
     Files of earlier programs lack `host`, `delta`, `key`, `heartbeat`, `moved`, `busy_seconds`, `held`, `paused`,
     `unreadable`, `broker_contact`, `process`, `checkpoint_at`, `releases`, `lag`, `building` and `ended_by`.
 
-    `ended_by` is the last line of the log of a process that ended because of an error.
-
-    `busy_seconds` is the duration of the current step of the fold, or of the build that runs beside it.
+    Attributes
+    ----------
+    busy_seconds
+        Duration of the current step of the fold, or of the build that runs beside it.
+    ended_by
+        Last line of the log of a process that ended because of an error.
     """
 
     state: str

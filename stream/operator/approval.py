@@ -28,9 +28,22 @@ SECOND = 1_000_000_000
 class HeldRelease:
     """A release that waits for a person.
 
-    `cut`: time of its cut (ISO 8601); `held_since`: seconds since 1970; `decision` and `reasons`: result of the gate
-    when it was held; `refusals`: reasons of refused approvals since; `files`: folder of the public files; `audit`: path
-    of audit.json; `manifest`: the manifest that recipients would get (empty if another host has the files).
+    Attributes
+    ----------
+    process, publication, number
+        The release.
+    cut
+        Time of its cut (ISO 8601).
+    held_since
+        Seconds since 1970.
+    decision, reasons
+        Result of the gate when the release was held.
+    refusals
+        Reasons of the approvals that were refused since.
+    files, audit
+        Folder of the files that would become public, and path of audit.json.
+    manifest
+        The manifest that recipients would get; empty if another host has the files.
     """
 
     process: str
@@ -47,9 +60,14 @@ class HeldRelease:
 
 
 def held(folder: Path) -> list[HeldRelease]:
-    """Return the releases of an output folder that wait for a decision, in the order in which they were held.
+    """Return the releases of an output folder that wait for a decision, oldest first.
 
-    Reads only, and takes no lock. InputError if the folder was not made by this program.
+    The folder is only read, without its lock.
+
+    Raises
+    ------
+    InputError
+        If the folder was not made by this program.
     """
     view = ledger_view(folder)
     process = owner_of(ledger_in(folder))
@@ -95,9 +113,18 @@ def decide(
 ) -> DecisionOutcome:
     """Approve or reject a held release.
 
-    It is an order to the daemon if the configuration has one, else a change of the folder. A folder (of a replay,
-    or of a daemon) records under which configuration it was made; `output` is the folder of Settings without
-    [source].
+    The decision is an order to the daemon if the configuration has one, else a change of the folder.
+
+    Parameters
+    ----------
+    folder_or_settings
+        The output folder of a replay or daemon, which records its configuration; or the configuration.
+    publication, number
+        The release.
+    decision, by, why
+        The decision, the name of the person, and the reason.
+    output
+        The output folder, if a configuration is given. One without [source] needs it.
 
     Raises
     ------

@@ -36,7 +36,17 @@ Sealed = tuple[memoryview, int, Protection]
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One file: its version and the newest one, its key and the configured one, and its fault (`problem`)."""
+    """One file that a migration looks at.
+
+    Attributes
+    ----------
+    version, newest
+        Its version, and the one that this program writes.
+    protection, wanted
+        The key that it is sealed with, and the configured one.
+    problem
+        Why it cannot be migrated; empty if it can.
+    """
 
     name: str
     version: int | None

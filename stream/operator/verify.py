@@ -64,7 +64,15 @@ Kind = Literal[
 
 @dataclass(frozen=True, slots=True)
 class VerifyProblem:
-    """A check that failed. `publication` and `sequence`: the release that it concerns, if it concerns one."""
+    """A check that failed.
+
+    Attributes
+    ----------
+    kind, text
+        The kind of check, and a sentence for people.
+    publication, sequence
+        The release that it concerns; empty and 0 if it concerns none.
+    """
 
     kind: Kind
     text: str
@@ -96,7 +104,17 @@ class Checked:
 
 @dataclass(slots=True)
 class VerifyResult:
-    """Findings of `verify`. `notes`: repairs by the next start, or facts that could not be checked."""
+    """Findings of `verify`.
+
+    Attributes
+    ----------
+    publications
+        Counts of the checks of each publication.
+    problems
+        Checks that failed.
+    notes
+        Repairs that the next start makes, and facts that could not be checked.
+    """
 
     process: str = ""
     publications: list[Checked] = field(default_factory=list)

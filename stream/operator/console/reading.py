@@ -34,7 +34,15 @@ class Daemon:
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """The first page. `daemon`: None if none has run in this folder (a replay made it); `waiting`: what is held."""
+    """The content of the first page.
+
+    Attributes
+    ----------
+    daemon
+        None if no daemon has run in this folder, which a replay made.
+    waiting
+        Releases that wait for a decision.
+    """
 
     read_at: str
     daemon: Daemon | None

@@ -22,8 +22,12 @@ class LabelledRow(HistoryRow):
 class AttemptRow(LabelledRow):
     """An attempt with the counts of its cut.
 
-    `warned`: it left in spite of a bound; `repaired`: events were removed until the bounds held, and `reasons` are of
-    before.
+    Attributes
+    ----------
+    warned
+        Whether it left although a bound did not hold.
+    repaired
+        Whether events were removed until the bounds held. `reasons` are then those before the removal.
     """
 
     new_cases: int | None
@@ -80,7 +84,15 @@ class Graph(TypedDict):
 
 
 class WorstRow(TypedDict):
-    """The worst number of one attack: `release` and `against` by label; `knowledge`: the knowledge about the person."""
+    """The worst number of one attack.
+
+    Attributes
+    ----------
+    release, against
+        Labels of the attacked release, and of the one that it was compared with.
+    knowledge
+        The background knowledge that attains the number.
+    """
 
     measure: str
     value: int
@@ -92,9 +104,16 @@ class WorstRow(TypedDict):
 
 
 class SeriesMinimum(TypedDict):
-    """The least number left by attacks that combine these releases, if at most n events were removed from a case.
+    """The least number of cases that attacks on several releases leave.
 
-    `violated`: more were removed from some case, so the number bounds nothing.
+    Attributes
+    ----------
+    n
+        The number holds if at most so many events were removed from a case.
+    left
+        The number.
+    violated
+        Whether more events were removed from some case, so that the number bounds nothing.
     """
 
     releases: list[int]
@@ -106,8 +125,12 @@ class SeriesMinimum(TypedDict):
 class SafeAnswer(TypedDict):
     """The answer to “Is it safe?”.
 
-    `rules`: what a reader of the rules of suppression learns. `series`: the least that attacks on several releases
-    leave, for each n; `series_bound`: the bound of the gate on it.
+    Attributes
+    ----------
+    rules
+        Sentence on the conclusions of somebody who knows the rules of suppression.
+    series, series_bound
+        Least numbers that attacks on several releases leave, for each n, and the bound of the gate on them.
     """
 
     verdict: str
@@ -120,9 +143,14 @@ class SafeAnswer(TypedDict):
 
 
 class BudgetAnswer(TypedDict):
-    """The rest of epsilon, of the tighter limit (publication or process).
+    """The rest of epsilon under the tighter of two limits, of the publication and of the process.
 
-    `last_paid`: the moment of the last release that it pays for, at the pace so far. `rule`: how `spent` was computed.
+    Attributes
+    ----------
+    last_paid
+        Moment of the last release that the rest pays for, at the pace so far.
+    rule
+        Rule by which `spent` was computed.
     """
 
     spent: float
@@ -144,7 +172,17 @@ class KeptRow(TypedDict):
 
 
 class CostAnswer(TypedDict):
-    """Part of the events seen that the last release (`label`) keeps; `lost`: frequent activities that are missing."""
+    """Events and activities that the releases keep.
+
+    Attributes
+    ----------
+    label, kept
+        The last release, and the share of the seen events that it keeps.
+    frequent, lost
+        Number of frequent activities, and those of them that the release lacks.
+    by_release
+        Share of kept events of each release.
+    """
 
     label: str
     kept: float | None
@@ -158,7 +196,7 @@ class CostAnswer(TypedDict):
 
 
 class HappenedRow(TypedDict):
-    """One line of the ledger for the operator. `time`: that of the cut, if there is one."""
+    """One line of the ledger for the operator. It has the time of its cut, if it is about one."""
 
     what: str
     publication: str

@@ -63,8 +63,16 @@ MAP_FILES = (
 class PublishedRelease:
     """One release as its public folder shows it.
 
-    `digest`: sha256 of manifest.json; `is_empty`: whether its files are at hand, and are a log with noise and without
-    a trace, or a map with noise and without a step; `folder`: the folder of its files, unless they are not public yet.
+    Attributes
+    ----------
+    number, manifest
+        Number of the release, and its manifest.
+    digest
+        sha256 of manifest.json.
+    is_empty
+        Whether noise left nothing: the files are at hand, and hold a log without a trace or a map without a step.
+    folder
+        Folder of the files; None if they are not public yet.
     """
 
     number: int
@@ -98,7 +106,17 @@ class PublishedRelease:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A heading and the content below it, in this order. `rows`: cells of a table, its head first."""
+    """A heading, and the content below it in the order of the attributes.
+
+    Attributes
+    ----------
+    facts
+        Pairs of a name and a value.
+    points
+        Items of a list.
+    rows
+        Rows of a table, its head first.
+    """
 
     title: str
     paragraphs: tuple[str, ...] = ()

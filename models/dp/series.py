@@ -23,7 +23,7 @@ from models.content_free import content_free
 from models.dp.accumulation import Counts, Shape, delta_of, threshold
 from models.dp.counts import NoisyCounts
 from models.dp.noise import NoiseSource, scale_for, secure
-from models.dp.strict import MAX_EVENTS, StrictRelease, Terms, assembled, coverage, least_count, ordinal
+from models.dp.strict import MAX_EVENTS, StrictRelease, Terms, assembled, coverage, least_count, ordinal_rows
 from models.errors import BoundError, InputError
 from models.eventlog import EventLog, Ints, SimpleLog
 
@@ -151,9 +151,7 @@ class _Variants:
     def log(self, shown: Ints, counts: Ints, draw: NoiseSource) -> EventLog:
         """Return the variants `shown` with these counts, without times."""
         chosen = [self.variants[place] for place in shown.tolist()]
-        rows = []
-        for variant, count in zip(chosen, counts[shown].tolist(), strict=True):
-            rows.append(np.tile(ordinal(len(variant)), (count, 1)))
+        rows = ordinal_rows(zip(chosen, counts[shown].tolist(), strict=True))
         return assembled(self.alphabet, chosen, rows, draw)
 
     def accumulated(self, terms: Terms, shape: Shape, draw: NoiseSource) -> tuple[EventLog | None, dict[str, Any]]:

@@ -17,7 +17,7 @@ void the promise. Cases of one person beyond the declared cap count as further p
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
@@ -155,7 +155,7 @@ def release_variants(
     simple = SimpleLog.from_log(log, cases=cases)
     true = _true_counts(simple)
     noisy = _noisy_counts(simple, true, terms, terms.epsilon, source)
-    rows = [np.tile(ordinal(len(simple.variants[v])), (int(n), 1)) for v, n in _pairs(noisy)]
+    rows = ordinal_rows((simple.variants[variant], count) for variant, count in _pairs(noisy))
     released = _as_log(simple, noisy, rows, source)
     return StrictRelease(released, terms, noisy.threshold, source.private, coverage(true, noisy))
 
@@ -230,7 +230,7 @@ def release_gaussian(
     true = _true_counts(simple)
     noisy = terms.counts(true, source)
     _refuse_too_many(simple, noisy)
-    rows = [np.tile(ordinal(len(simple.variants[v])), (int(n), 1)) for v, n in _pairs(noisy)]
+    rows = ordinal_rows((simple.variants[variant], count) for variant, count in _pairs(noisy))
     kept = Terms(Fraction(0), terms.delta_dp, cases_per_person, terms.rho)
     released = _as_log(simple, noisy, rows, source)
     return StrictRelease(released, kept, noisy.threshold, source.private, coverage(true, noisy))
@@ -372,9 +372,24 @@ def _pairs(noisy: NoisyCounts) -> list[tuple[int, int]]:
     return list(zip(noisy.variants.tolist(), noisy.counts.tolist(), strict=True))
 
 
-def ordinal(length: int) -> Ints:
-    """Return times of a case that has none, in nanoseconds: one event a second."""
-    return np.arange(length, dtype=np.int64) * 1_000_000_000
+def ordinal_rows(counted: Iterable[tuple[Sized, int]]) -> list[Ints]:
+    """Return times for released cases that have none: one event a second, in nanoseconds.
+
+    Parameters
+    ----------
+    counted
+        The variants, and the number of cases of each.
+
+    Returns
+    -------
+    list of Ints
+        int64[cases, length] for each variant.
+    """
+    rows = []
+    for variant, count in counted:
+        times = np.arange(len(variant), dtype=np.int64) * 1_000_000_000
+        rows.append(np.tile(times, (count, 1)))
+    return rows
 
 
 def _as_log(simple: SimpleLog, noisy: NoisyCounts, rows: list[Ints], draw: NoiseSource) -> EventLog:

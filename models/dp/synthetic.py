@@ -57,7 +57,7 @@ import numpy as np
 from models.dp.budget import Draw, exact
 from models.dp.noise import NoiseSource, checked_scale, scale_for, secure
 from models.dp.privacy_loss import Composition, gaussian_distance
-from models.dp.strict import MAX_EVENTS, MAX_THRESHOLD, StrictRelease, Terms, assembled, ordinal
+from models.dp.strict import MAX_EVENTS, MAX_THRESHOLD, StrictRelease, Terms, assembled, ordinal_rows
 from models.dp.synthesis import candidates, contexts, drawn_times, times
 from models.dp.synthesis.drawn_times import TimedTraces
 from models.dp.synthesis.fitting import fit, fitted, follows, nearby
@@ -780,7 +780,7 @@ def release_times(
         Scale of the noise of all histograms, in units of 1 / UNIT; None if no bounds are declared.
     """
     if design.bounds is None or scale is None:
-        return TimedTraces([np.tile(ordinal(len(variant)), (n, 1)) for variant, n in released], {})
+        return TimedTraces(ordinal_rows(released), {})
     pairs = drawn_times.pairs_of(released, len(alphabet))
     norm = times.case_norm(design.case_weight)
     noisy = times.measure(log, alphabet, pairs, design.bounds, norm, scale, draw)

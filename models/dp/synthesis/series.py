@@ -47,7 +47,7 @@ from models.dp.factorization import CorrelatedCounts, Factorization
 from models.dp.noise import NoiseSource, scale_for, secure
 from models.dp.privacy_loss import gaussian_part, scale_at
 from models.dp.series import Accumulated
-from models.dp.strict import MAX_EVENTS, StrictRelease, Terms, assembled, ordinal
+from models.dp.strict import MAX_EVENTS, StrictRelease, Terms, assembled, ordinal_rows
 from models.dp.synthesis import candidates, contexts, times
 from models.dp.synthesis.contexts import UNIT, ContextLevel, Model, VariantSteps
 from models.dp.synthesis.fitting import Weigh, fit, follows, nearby
@@ -401,9 +401,8 @@ class _NoisyCounts:
         section = counts.section()
         if _events(shown) > MAX_EVENTS:
             return None, {**section, "status": "too large"}
-        rows = [np.tile(ordinal(len(variant)), (count, 1)) for variant, count in shown]
         variants = [variant for variant, _ in shown]
-        return assembled(self.alphabet, variants, rows, draw), {**section, "status": "ok"}
+        return assembled(self.alphabet, variants, ordinal_rows(shown), draw), {**section, "status": "ok"}
 
     def _fitted(self, cells: list[tuple[Variant, int]], draw: NoiseSource) -> list[tuple[Variant, int]]:
         """Spread the cases of some cells over drawn traces, and fit them to the first level over all releases too."""

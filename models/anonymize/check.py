@@ -210,14 +210,16 @@ def first_violation(
     rank = {code: place for place, code in enumerate(order)}
     if np.any(items.codes < 0):
         raise ValueError("an event without an item cannot be checked")
-    case = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
+    lengths = np.diff(starts)
     codes = np.asarray([rank[code] for code in range(len(order))], dtype=np.int64)[items.codes]
+    if structure in ("set", "mult"):
+        case = np.repeat(np.arange(len(lengths)), lengths)
     if structure == "set":
         pairs = distinct(case * max(len(order), 1) + codes, (len(starts) - 1) * max(len(order), 1))
-        case, codes = pairs // max(len(order), 1), pairs % max(len(order), 1)
+        lengths = np.bincount(pairs // max(len(order), 1), minlength=len(lengths))
+        codes = pairs % max(len(order), 1)
     elif structure == "mult":
         codes = codes[np.lexsort((codes, case))]
-    lengths = np.bincount(case, minlength=len(starts) - 1)
     present = np.flatnonzero(lengths)
     if not len(present):
         return None

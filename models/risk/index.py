@@ -131,6 +131,7 @@ class TraceIndex:
         self.case_ids, self.starts, self.points, self.group = log.case_ids, log.starts, points, group
         if self._final:
             raw, raw_cases = [], []
+            self.coder.forget()  # of a log with times it is as large as the points
         self._raw, self._raw_cases = raw, raw_cases
         self.postings = post(points, log.starts, group, self.coder.size)
         self.twin = twins(points, log.starts, group)
@@ -246,6 +247,7 @@ def post(points: Codes, starts: Ints, group: Ints, size: int) -> Postings:
     most, item = np.zeros(size, dtype=np.int32), np.empty(points.shape, dtype=np.int32)
     number_ranks(points, starts, group, item, most)
     base = starts_of(most).astype(np.int32)
+    del most
     support = np.zeros(base[-1], dtype=np.int32)
     count_items(points, group, base, item, support)
     offsets = starts_of(support).astype(np.int32)

@@ -198,6 +198,10 @@ class PointCoder:
         """Return for each case attribute, [C]: the value codes of each case."""
         return [self._stable(f"case {name}", log.case_values(name)) for name in self.view.case]
 
+    def forget(self) -> None:
+        """Drop what only the codes of another log need."""
+        self._values, self._kinds = {}, {}
+
     def points(self, raw: Sequence[Whole], rows: int) -> Codes:
         """Return int32[rows, 1] joint codes, or int32[rows, columns] with one code a column."""
         if self.joint:

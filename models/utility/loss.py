@@ -14,7 +14,7 @@ import numpy as np
 
 from models.content_free import content_free
 from models.eventlog import EventLog, Ints
-from models.keys import distinct
+from models.keys import case_blocks, distinct
 from models.variants import amounts, of_events, total
 
 FREQUENT = 0.05
@@ -115,9 +115,14 @@ def loss(source: EventLog, released: EventLog, origin: Ints | None = None, cases
 
 def _cases_with(log: EventLog, size: int, cases: Ints | None) -> Ints:
     """Count the cases that show each activity."""
-    has_activity = log.activity.codes >= 0
-    pairs = distinct((log.case_of_event * size + log.activity.codes)[has_activity], log.n_cases * size)
-    return amounts(pairs % size, None if cases is None else cases[pairs // size], size)
+    holding = np.zeros(size, dtype=np.int64)
+    for begin, end in case_blocks(log.starts):
+        codes = log.activity.codes[log.starts[begin] : log.starts[end]]
+        case = np.repeat(np.arange(end - begin), log.lengths[begin:end])
+        has_activity = codes >= 0
+        pairs = distinct((case * size + codes)[has_activity], (end - begin) * size)
+        holding += amounts(pairs % size, None if cases is None else cases[begin + pairs // size], size)
+    return holding
 
 
 def _unchanged(

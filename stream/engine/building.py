@@ -29,8 +29,9 @@ from stream.ledger.layout import OperatorLayout
 from stream.release.contract import Build, Exposure, Mechanism
 from stream.release.planned import Place, applied, built_on, classified
 from stream.release.public_files import carried
+from stream.values.paged import ColumnFiles
 
-ROWS = 4_000_000
+ROWS = 1 << 20
 """Events of a part; a case is never in two."""
 
 
@@ -45,6 +46,11 @@ class EngineBuilds:
     near: Path
     memory: str | None = None
 
+    @property
+    def pages(self) -> ColumnFiles:
+        """Files without a name in `near`, for the columns of cuts and releases."""
+        return ColumnFiles(self.near)
+
     def __call__(self, place: Place, mechanism: Mechanism, exposure: Exposure, memory: Any = None) -> Build:
         """Build a cut. Errors as the mechanism's, and VeilstreamError if the engine fails.
 
@@ -58,7 +64,7 @@ class EngineBuilds:
             write_cases(exposure, data, FileOps())
             engine = open_engine(self.kind, data, Reading(), work, self.memory)
             try:
-                return _built(engine, mechanism, exposure, memory)
+                return _built(engine, mechanism, exposure, memory, self.pages)
             finally:
                 engine.close()
 
@@ -76,15 +82,15 @@ def builder(kind: str, output: Path, memory: str | None = None) -> EngineBuilds 
     return EngineBuilds(kind, OperatorLayout(output).root, memory)
 
 
-def _built(engine: Engine, mechanism: Mechanism, exposure: Exposure, memory: Any) -> Build:
+def _built(engine: Engine, mechanism: Mechanism, exposure: Exposure, memory: Any, pages: ColumnFiles) -> Build:
     table = counted(engine, mechanism, classified(mechanism, exposure))
     if (table.n_cases, table.n_events) != (exposure.log.n_cases, exposure.log.n_events):
         raise VeilstreamError("the engine counted other cases than it was given; run it again")
     planned = built_on(mechanism, exposure, table, memory)
     if (planned.build.origin < 0).any():
-        return applied(planned, exposure, np.empty(0, dtype=np.int64))
+        return applied(planned, exposure, np.empty(0, dtype=np.int64), pages)
     plan = VariantPlan.of(carried(planned.build), planned.build.origin, table.count)
-    return applied(planned, exposure, _rows(engine, plan, exposure.log.case_ids))
+    return applied(planned, exposure, _rows(engine, plan, exposure.log.case_ids), pages)
 
 
 def counted(
@@ -117,13 +123,20 @@ def counted(
 def _rows(engine: Engine, plan: VariantPlan, cases: tuple[str, ...]) -> Ints:
     """Return the row of each case that leaves, -1 for the others: the engine identifies cases by their draws."""
     draws = Draws()
-    of_id = {draws.of("id", name)[:ID_DIGITS]: case for case, name in enumerate(cases)}
-    if len(of_id) < len(cases):
+    text = f"S{ID_DIGITS}"  # as an array: a dictionary would take ten times the memory
+    ids = np.fromiter((draws.of("id", name)[:ID_DIGITS].encode() for name in cases), dtype=text, count=len(cases))
+    case_of_place = np.argsort(ids)
+    ids = ids[case_of_place]
+    if (ids[1:] == ids[:-1]).any():
         raise VeilstreamError("two cases drew one id; run it again")
     row = np.full(len(cases), -1, dtype=np.int64)
     n_leaving = 0
     for part in engine.leaving(plan, draws):
-        row[[of_id[name] for name in part.ids]] = part.row
+        given = np.asarray(part.ids, dtype=text)
+        place = np.minimum(np.searchsorted(ids, given), len(ids) - 1)
+        if (ids[place] != given).any():
+            raise VeilstreamError("the engine returned a case that it was not given; run it again")
+        row[case_of_place[place]] = part.row
         n_leaving += len(part.ids)
     if n_leaving != plan.cases or int(np.count_nonzero(row >= 0)) != n_leaving:
         raise VeilstreamError("the engine lost cases of the plan, or has one twice; run it again")
@@ -135,11 +148,9 @@ def write_cases(exposure: Exposure, folder: Path, disk: FileOps) -> None:
 
     Events, and the attributes that classes come from.
     """
-    import pyarrow.parquet as pq
-
     for number, log in enumerate(_parts(exposure)):
         path = folder / f"part-{number:05d}.parquet"
-        pq.write_table(parquet.table(log), path, compression="zstd")
+        parquet.write(log, path)
         disk.fsync(path)
     disk.fsync(folder)
 

@@ -35,6 +35,7 @@ from stream.fold.records import Cut
 from stream.fold.rules import FoldRules, PublicationRules
 from stream.fold.state import BEFORE_ALL, DROPPED, EXPOSED, PENDING, State
 from stream.fold.triggers import Clocks, Firing, Publications, PublicationState
+from stream.values.paged import Keep, in_heap
 
 ACCUMULATED = ("new_cases", "new_events", "non_append_insertions")
 
@@ -327,7 +328,7 @@ class Cutter:
 
     # exposure
 
-    def exposed(self, cut: Cut) -> Projection:
+    def exposed(self, cut: Cut, keep: Keep = in_heap) -> Projection:
         """Return the log that the open cut exposes.
 
         It has all events of the publication exposed so far; if each case is exposed once, those of this cut.
@@ -338,8 +339,7 @@ class Cutter:
         events = state.events
         flags = events[f"flag:{cut.publication}"]
         rules = next(rules for rules in self._rules.publications if rules.name == cut.publication)
-        shown = self._new if rules.once else np.flatnonzero(flags == EXPOSED)
-        ordered = trace_order(events, shown, state.rank)
+        ordered = trace_order(events, self._new if rules.once else np.flatnonzero(flags == EXPOSED), state.rank)
         case_attributes = {name: values for name, values in state.case_attributes.items() if name != self._rules.person}
         log = project(
             events,
@@ -349,6 +349,7 @@ class Cutter:
             state.resource_names,
             case_attributes,
             state.event_attributes,
+            keep,
         )
         new = np.zeros(events.size, dtype=np.bool_)
         new[self._new] = True

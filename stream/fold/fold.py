@@ -48,6 +48,7 @@ from stream.fold.snapshot import (
 from stream.fold.state import Batch, Partition, State
 from stream.fold.triggers import NEVER, Clocks, Publications, PublicationState
 from stream.values.memory import Bytes
+from stream.values.paged import Keep, in_heap
 
 __all__ = ["Cut", "Fold"]
 
@@ -143,9 +144,12 @@ class Fold:
         """Return where every accepted event is (`Publications.accounting`)."""
         return self._publications.accounting(publication)
 
-    def exposed(self, cut: Cut) -> Projection:
-        """Return the log that the open cut exposes: all events of the publication exposed so far."""
-        return self._cutter.exposed(cut)
+    def exposed(self, cut: Cut, keep: Keep = in_heap) -> Projection:
+        """Return the log that the open cut exposes: all events of the publication exposed so far.
+
+        `keep`: puts each of its columns to where it stays.
+        """
+        return self._cutter.exposed(cut, keep)
 
     def decided(self, cut: Cut, released: bool) -> None:
         """Record that the publication's decision on the open cut is durable."""

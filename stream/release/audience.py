@@ -174,7 +174,10 @@ class Audience:
         self.seals[record.key] = seal
         if build is not None:
             self._memory = record.key, build.memory
-        self.earlier.append(record.released(audit, release_record.VariantsFile(self._file(record.key))))
+        released = record.released(audit, release_record.VariantsFile(self._file(record.key)))
+        if build is not None and build.plan is not None:
+            released.leave_memory()  # an engine built it because it is large; later audits read what they counted of it
+        self.earlier.append(released)
         self.thin(record.publication, record.sequence - documents.KEPT_WHOLE)
         self.drop_old_memories(record.publication)
 

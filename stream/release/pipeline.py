@@ -82,6 +82,7 @@ from stream.release.stages import (
     Written,
 )
 from stream.values.duration import SECOND
+from stream.values.paged import ColumnFiles, rest_log
 from stream.values.pseudonym import Pseudonyms
 
 log = logging.getLogger("veilstream")
@@ -261,6 +262,11 @@ class Pipeline:
             self.folder.forget_started_build()
             raise
         self.folder.forget_started_build()
+
+    @property
+    def _pages(self) -> ColumnFiles | None:
+        """Where the columns of cuts and releases stay outside of the heap; None if they stay in it."""
+        return None if self.built_by is None else self.built_by.pages
 
     # before anything is charged
 
@@ -442,6 +448,9 @@ class Pipeline:
                 # If the process ended here, each start would end in the same way, and no publication would go on.
                 raise _WithheldError([of_record(f"{audit.name}: not measured ({error})")]) from error
             seconds[audit.name] = time.monotonic() - started
+            if self._pages is not None:
+                rest_log(exposed)
+                rest_log(record.log)
         forget(record)
         sections = {**results, "suppressed": [], **build.operator, "n_actual": build.n_actual}
         measures = cast(AuditDocument, sections)
@@ -488,7 +497,7 @@ class Pipeline:
         if spec.increments:
             content = increments.content_of(audited, spec.formats)
         public = self._manifest(build, charged, content)
-        released, order = public_files.shuffled(content.build)
+        released, order = public_files.shuffled(content.build, self._pages)
         sources = dict(zip(released.case_ids, order.tolist(), strict=True))
         writers = public_files.writers(spec.formats, released, content.build, spec.mechanism)
 

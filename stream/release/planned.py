@@ -19,6 +19,7 @@ from models.eventlog import Column, EventLog, Ints
 from models.variants import VariantTable
 from stream.ledger.folder import json_bytes
 from stream.release.contract import Applicability, Build, Exposure, Mechanism, TimeBasis
+from stream.values.paged import ColumnFiles, parts_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,11 @@ class Place:
 
 class BuiltBy(Protocol):
     """Builds in place of the mechanism on the cases in memory: an engine."""
+
+    @property
+    def pages(self) -> ColumnFiles:
+        """Where the columns of cuts and releases stay, outside of the heap."""
+        ...
 
     def __call__(self, place: Place, mechanism: Mechanism, exposure: Exposure, memory: Any = None) -> Build:
         """Build an exposure, with the digest of its plan. Memory and errors as of `Mechanism.build`."""
@@ -137,7 +143,7 @@ def built_on(mechanism: Mechanism, exposure: Exposure, table: VariantTable, memo
     return Planned(table_digest(table), mechanism.build(counted, memory))
 
 
-def applied(planned: Planned, exposure: Exposure, row: Ints) -> Build:
+def applied(planned: Planned, exposure: Exposure, row: Ints, pages: ColumnFiles) -> Build:
     """Return the build of the exposure: each case leaves as its row of the table does.
 
     Parameters
@@ -148,6 +154,8 @@ def applied(planned: Planned, exposure: Exposure, row: Ints) -> Build:
         The cases behind the table.
     row
         int64[C], row of each case; -1 for cases that do not leave.
+    pages
+        Where the released cases stay.
     """
     build = planned.build
     if len(build.origin) and int(build.origin.min()) < 0:
@@ -157,7 +165,9 @@ def applied(planned: Planned, exposure: Exposure, row: Ints) -> Build:
     place[build.origin] = np.arange(len(build.origin))
     leaves = place[row]
     origin = np.flatnonzero(leaves >= 0)
-    log = build.log.select_cases(leaves[origin])
+    used, trace = np.unique(leaves[origin], return_inverse=True)
+    traces = build.log.select_cases(used)
+    log = pages.joined(parts_of(traces, trace), int(traces.lengths[trace].sum()), alike=traces)
     values = {name: exposure.log.case_values(name).take(origin) for name in exposure.linked}
     ids = exposure.log.case_ids
     log = replace(log, case_ids=tuple([ids[case] for case in origin.tolist()]))

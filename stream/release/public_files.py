@@ -29,6 +29,7 @@ from stream.release.contract import Build, Exposure, Mechanism
 from stream.release.manifest import public_parameters, reading_notes
 from stream.release.public_view import OTHER
 from stream.values.duration import SECOND
+from stream.values.paged import ColumnFiles, parts_of
 
 FILES = {"xes": "log.xes.gz", "csv": "log.csv.gz", "parquet": "log.parquet"}
 """Name of the released log, by format."""
@@ -44,7 +45,7 @@ def public_log(build: Build) -> EventLog:
     return shuffled(build)[0]
 
 
-def shuffled(build: Build) -> tuple[EventLog, Ints]:
+def shuffled(build: Build, pages: ColumnFiles | None = None) -> tuple[EventLog, Ints]:
     """Return the log as recipients get it, and the case of the build that each of its cases is.
 
     Cases come in random order under fresh random ids (a cryptographic source: the order of arrival and a stable id
@@ -52,16 +53,27 @@ def shuffled(build: Build) -> tuple[EventLog, Ints]:
     `activity`, the event is named by its resource; without a protected time, events bear ordinal times, since readers
     need a time column.
 
+    Parameters
+    ----------
+    build
+        The release.
+    pages
+        Where the columns of the log stay; in the heap if not given.
+
     Returns
     -------
     EventLog, int64[released cases]
     """
     order = np.asarray(in_random_order(range(build.log.n_cases), Chance().below), dtype=np.int64)
-    log = carried(build).select_cases(order)
+    if pages is None:
+        log = carried(build).select_cases(order)
+    else:
+        parts = (carried(replace(build, log=part)) for part in parts_of(build.log, order))
+        log = pages.joined(parts, build.log.n_events)
+    row = np.arange(log.n_events, dtype=np.int64)
     drawn = secrets.token_hex(8 * log.n_cases)
     ids = tuple(drawn[at : at + 16] for at in range(0, 16 * log.n_cases, 16))
     attributes = {name: column.take(order) for name, column in build.attributes.items()}
-    row = np.arange(log.n_events, dtype=np.int64)
     return replace(log, case_ids=ids, row=row, case_attributes=attributes), order
 
 

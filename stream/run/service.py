@@ -59,6 +59,7 @@ from stream.release.schedule import RealClock, ReleaseClock
 from stream.release.spec import Intake
 from stream.release.verdict import PublicationSeries
 from stream.run.keeper import StateKeeper
+from stream.values.paged import in_heap
 from stream.values.pseudonym import Pseudonyms, key_from_text
 
 log = logging.getLogger("veilstream")
@@ -134,6 +135,7 @@ class ReleaseService:
         on_assess: Callable[[str], None] = lambda _attack: None,
     ) -> None:
         self.settings, self.at, self.watch = settings, at, watch
+        self._keep = in_heap if built_by is None else built_by.pages.keep
         # Sensitive attributes of which a warning was logged.
         self._warned_attributes: set[str] = set()
         self.clock: ReleaseClock = clock or RealClock()
@@ -434,7 +436,7 @@ class ReleaseService:
 
     def attempt(self, fold: Fold, cut: Cut) -> Attempt:
         """Return the attempt of a cut: what the cut exposes, and its counts."""
-        projection = fold.exposed(cut)
+        projection = fold.exposed(cut, self._keep)
         accounting = fold.accounting(cut.publication)
         process, spec = self.settings.process, self.pipelines[cut.publication].spec
         self._warn_of_several_values(fold, spec.mechanism)

@@ -19,11 +19,14 @@ from stream.commands import execute
 from stream.config import sources
 from stream.engine.building import EngineBuilds
 from stream.ledger.entries import SealEntry
+from stream.ledger.release_record import VariantsFile
 from stream.ledger.sqlite import open_readonly
 from stream.release.failpoints import Hook, nothing
 from stream.run.replay import Replay, ReplayOutcome
 from stream.testing import verifier
 from stream.testing.faults import Aborted, abort, at_nth
+from stream.values import paged
+from stream.values.paged import ColumnFiles
 from tests.conftest import ROOT
 from tests.replay.crashing import KILLED, configuration, run, sample
 
@@ -67,18 +70,36 @@ def plans(output: Path) -> list[str | None]:
     return [entry.body.plan for entry in entries if isinstance(entry, SealEntry)]
 
 
+@pytest.fixture
+def in_files(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Put each column of a cut into a file, small ones too; returns the lengths of those that were."""
+    monkeypatch.setattr(paged, "SMALL", 0)
+    monkeypatch.setattr(paged, "BLOCK", 500)
+    lengths, empty = [], ColumnFiles.empty
+
+    def noted(pages: ColumnFiles, length: int, dtype: Any) -> Any:
+        lengths.append(length)
+        return empty(pages, length, dtype)
+
+    monkeypatch.setattr(ColumnFiles, "empty", noted)
+    return lengths
+
+
 @pytest.mark.parametrize(
     "mechanism",
     [TLKC, RELATIVE, '{ kind = "baseline-2", K = 5 }', '{ kind = "pretsa", K = 5 }', '{ kind = "identity" }'],
     ids=["tlkc", "relative", "baseline-2", "pretsa", "identity"],
 )
-def test_the_same_releases_as_in_memory(mechanism: str, tmp_path: Path) -> None:
+def test_the_same_releases_as_in_memory(mechanism: str, tmp_path: Path, in_files: list[int]) -> None:
     """Content and audits, release by release. The ledger names each plan, by other names under another key."""
     pytest.importorskip("duckdb", reason='duckdb is not installed (extra "duckdb")')
     rest = 'window = { new_cases = 700 }\ngate = { on_violation = "warn" }\nrelease_attributes = ["diagnosis"]'
     config = configured(tmp_path, f"mechanism = {mechanism}\n{rest}")
     whole = replayed(HOSPITAL, config, tmp_path / "memory")
+    assert not in_files
     own = replayed(HOSPITAL, config, tmp_path / "engine", "duckdb")
+    # Activity, resource, time and row of the exposed, the released and the published log.
+    assert len(in_files) == 3 * 3 * 4
     assert [decision.status for _, decision in own.decisions] == ["sealed"] * 3
     assert verifier.verify(tmp_path / "engine") == []
     assert verifier.contents(tmp_path / "engine") == verifier.contents(tmp_path / "memory")
@@ -92,6 +113,7 @@ def test_the_same_releases_as_in_memory(mechanism: str, tmp_path: Path) -> None:
     assert not [name for name in left if name.startswith(".cut-")]
 
 
+@pytest.mark.usefixtures("in_files")
 def test_a_public_log(logs: Path, tmp_path: Path) -> None:
     """Sepsis by month, with the diagnosis bound."""
     pytest.importorskip("duckdb", reason='duckdb is not installed (extra "duckdb")')
@@ -242,6 +264,25 @@ def test_a_crash_between_two_steps(boundary: str, tmp_path: Path) -> None:
     after = verifier.digests(tmp_path / "out")
     assert before
     assert all(after[key] == files for key, files in before.items())
+
+
+def test_a_release_that_is_out_leaves_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Audits of the next one read what they counted of it, and no file."""
+    pytest.importorskip("duckdb", reason='duckdb is not installed (extra "duckdb")')
+    read: list[Path] = []
+    monkeypatch.setattr(VariantsFile, "log", lambda file: read.append(file.path))
+    config = configured(
+        tmp_path, 'mechanism = { kind = "identity" }\nwindow = { new_cases = 700 }\ngate = { on_violation = "warn" }'
+    )
+    loaded = sources.load(config)
+    replay = Replay(loaded, tmp_path / "out", built_by=EngineBuilds("duckdb", tmp_path / "out" / "operator"))
+    outcome = replay.run(read_log(HOSPITAL), final=True)
+    assert [decision.status for _, decision in outcome.decisions] == ["sealed"] * 3
+    assert [len(decision.audit["anonymity"]["true_linker"]) for _, decision in outcome.decisions] == [0, 1, 2]
+    assert not read
+    for record in replay.service.pipelines["p0"].earlier:
+        assert record.log is None, "it was still in memory"
+    assert len(read) == 3
 
 
 def test_a_withheld_cut_is_withheld_alike(tmp_path: Path) -> None:

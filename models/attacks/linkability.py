@@ -211,12 +211,12 @@ def _edges(tables, scratch, start, cap, relation, most):  # type: ignore[no-unty
     least = np.zeros(1024, dtype=np.uint8)
     size = 0
     for i in range(len(linked1)):
-        found = _runs_of_row(i, tables, scratch, cap, relation, row_begin, row_end, row_least)
-        if size + found > most:
+        n_runs = _runs_of_row(i, tables, scratch, cap, relation, row_begin, row_end, row_least)
+        if size + n_runs > most:
             start[len(linked1)] = most + 1
             return begin, end, least
-        begin, end, least = _appended(begin, end, least, size, row_begin, row_end, row_least, found)
-        size += found
+        begin, end, least = _appended(begin, end, least, size, row_begin, row_end, row_least, n_runs)
+        size += n_runs
         start[i + 1] = size
     return begin, end, least
 
@@ -239,7 +239,7 @@ def _runs_of_row(i, tables, scratch, cap, relation, begin, end, least):  # type:
     j, behind = tables.later_start[tables.value1[i]], tables.later_start[tables.value1[i] + 1]
     _mark(items, low, high, rel_start, rel_item, masks, True)
     present = _present(items, low, high)
-    found = 0
+    n_runs = 0
     least_n, stopped, same = 0, 0, 0
     while j < behind:
         if count_ones(present & ~answered[j]) > cap:
@@ -252,28 +252,28 @@ def _runs_of_row(i, tables, scratch, cap, relation, begin, end, least):  # type:
             least_n, stopped = _least(items, low2, high2, high - low, scratch, same, cap, relation)
         if least_n <= cap:
             link = least_n + 128 * _subsequence(items, low, high, low2, high2)
-            if found > 0 and end[found - 1] == j and least[found - 1] == link:
-                end[found - 1] = j + 1
+            if n_runs > 0 and end[n_runs - 1] == j and least[n_runs - 1] == link:
+                end[n_runs - 1] = j + 1
             else:
-                begin[found], end[found], least[found] = j, j + 1, link
-                found += 1
+                begin[n_runs], end[n_runs], least[n_runs] = j, j + 1, link
+                n_runs += 1
         j += 1
         while least_n > cap and j < behind and shared[j] >= stopped:
             j = leap[j]
         if j < behind:
             same = shared[j]
     _mark(items, low, high, rel_start, rel_item, masks, False)
-    return found
+    return n_runs
 
 
 @part
-def _appended(begin, end, least, size, row_begin, row_end, row_least, found):  # type: ignore[no-untyped-def]
-    """Write the first `found` runs of a row behind the first `size` runs; return the arrays, longer ones if needed."""
-    while size + found > len(least):
+def _appended(begin, end, least, size, row_begin, row_end, row_least, n_runs):  # type: ignore[no-untyped-def]
+    """Write the first `n_runs` runs of a row behind the first `size` runs; return the arrays, longer ones if needed."""
+    while size + n_runs > len(least):
         begin, end, least = _doubled(begin, end, least)
-    begin[size : size + found] = row_begin[:found]
-    end[size : size + found] = row_end[:found]
-    least[size : size + found] = row_least[:found]
+    begin[size : size + n_runs] = row_begin[:n_runs]
+    end[size : size + n_runs] = row_end[:n_runs]
+    least[size : size + n_runs] = row_least[:n_runs]
     return begin, end, least
 
 
@@ -548,12 +548,12 @@ def _joined(old_row1, place1, kept, of_new1, of_old1, most, start):  # type: ign
         else:
             _spread(kept, old_row1[i], link)
             _spread(of_old1, place1[i], link)
-        found = _collected(link, row_begin, row_end, row_least)
-        if size + found > most:
+        n_runs = _collected(link, row_begin, row_end, row_least)
+        if size + n_runs > most:
             start[len(old_row1)] = most + 1
             return begin, end, least
-        begin, end, least = _appended(begin, end, least, size, row_begin, row_end, row_least, found)
-        size += found
+        begin, end, least = _appended(begin, end, least, size, row_begin, row_end, row_least, n_runs)
+        size += n_runs
         start[i + 1] = size
     return begin, end, least
 
@@ -571,16 +571,16 @@ def _spread(links, row, link):  # type: ignore[no-untyped-def]
 @part
 def _collected(link, begin, end, least):  # type: ignore[no-untyped-def]
     """Set the runs of equal links to neighbouring rows, and return how many there are."""
-    found = 0
+    n_runs = 0
     for j in range(len(link)):
         if link[j] == NO_LINK:
             continue
-        if found > 0 and end[found - 1] == j and least[found - 1] == link[j]:
-            end[found - 1] = j + 1
+        if n_runs > 0 and end[n_runs - 1] == j and least[n_runs - 1] == link[j]:
+            end[n_runs - 1] = j + 1
         else:
-            begin[found], end[found], least[found] = j, j + 1, link[j]
-            found += 1
-    return found
+            begin[n_runs], end[n_runs], least[n_runs] = j, j + 1, link[j]
+            n_runs += 1
+    return n_runs
 
 
 def _places(before: Ints, now: Ints) -> Ints:

@@ -685,12 +685,14 @@ def _move_along(linker, came1, came2, end, most):  # type: ignore[no-untyped-def
 
 @kernel
 def fewest_leaving(linker, runs, n, in1, in2, loose, scratch):  # type: ignore[no-untyped-def]
-    """|ms1| - M: the fewest records of ms1 that one total linker sends out of ms2.
+    """Return the fewest records of ms1 that one total linker sends out of ms2, |ms1| - M.
 
-    `loose`: int64[P, 3], pairs of the linker (earlier row, later row, records) that are not subsequence pairs; the
-    other pairs never leave a matching set. The pairs that leave are taken out and placed again without leaving, as far
-    as possible. If all of them fit, or none, the number is known. Shortest paths are needed only if some fit and some
-    do not, since one that stays may then force another one to leave.
+    `loose`: int64[P, 3], pairs of the linker (earlier row, later row, records) that are not subsequence pairs. The
+    other pairs never leave a matching set.
+
+    The pairs that leave are taken out, and placed again without leaving as far as possible. If all of them fit, or
+    none, the number is known. Shortest paths are needed only if some fit and some do not, since one that stays may
+    then force another one to leave.
     """
     excess = scratch.excess
     for i in range(len(excess)):

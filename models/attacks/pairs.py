@@ -472,7 +472,10 @@ def advance(begin, after, position, a, n, reached):  # type: ignore[no-untyped-d
 
 @part
 def is_in(first, after, position, missing, v, a, n):  # type: ignore[no-untyped-def]
-    """Whether variant v leaves at most n symbols unmatched after one more symbol a (`missing[v]`: before it)."""
+    """Return whether variant v leaves at most n symbols unmatched after one more symbol a.
+
+    `missing[v]`: the symbols that it left unmatched before.
+    """
     if missing[v] != n:
         return missing[v] < n
     return after[first[v] + position[v, n], a] >= 0

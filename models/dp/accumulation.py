@@ -156,7 +156,7 @@ class Counts:
 
     @classmethod
     def begin(cls, shape: Shape, scale: float, since: int = 1) -> Counts:
-        """Begin without a key, before release `since`."""
+        """Return counts without a key, before the first release, which has the number `since`."""
         none = np.zeros((shape.levels, 0), dtype=np.int64)
         return cls(shape, scale, [], none, none.copy(), none.copy(), [0] * shape.levels, since - 1, since)
 

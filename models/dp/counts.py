@@ -44,12 +44,25 @@ class NoisyCounts:
 
 @lru_cache(maxsize=256)
 def threshold(epsilon: Fraction, delta: Fraction, cases_per_person: int = 1) -> int:
-    """Least noisy count that is released, k + 1.
+    """Return the least noisy count that is released, k + 1.
 
-    For c = 1: k is the smallest integer with e^(-epsilon k) / (1 + e^-epsilon) <= delta, the exact tail of the discrete
-    Laplace distribution (the continuous 1 + ln(1 / (2 delta)) / epsilon is too low). For c > 1, a person's c cases may
-    fill one new variant or c of them, the two worst divisions (the tail is convex); with a = e^(-epsilon / c):
-    max(a^(k+1-c), c a^k) / (1 + a) <= delta.
+    For c = 1, k is the smallest integer with e^(-epsilon k) / (1 + e^-epsilon) <= delta. This is the exact tail of the
+    discrete Laplace distribution; the continuous 1 + ln(1 / (2 delta)) / epsilon is too low.
+
+    For c > 1, a person's c cases may fill one new variant, or c of them. These are the two worst divisions, since the
+    tail is convex. With a = e^(-epsilon / c), k is the smallest integer with max(a^(k+1-c), c a^k) / (1 + a) <= delta.
+
+    Parameters
+    ----------
+    epsilon, delta
+        The privacy that the counts spend.
+    cases_per_person
+        The c of the formulas.
+
+    Raises
+    ------
+    InputError
+        If a parameter is out of its range.
     """
     if epsilon <= 0 or not 0 < delta < 1 or cases_per_person < 1:
         raise InputError("the threshold needs epsilon > 0, 0 < delta_dp < 1 and cases_per_person >= 1")

@@ -49,17 +49,33 @@ def system_words(size: int) -> Words:
 
 
 def fractions(scales: npt.NDArray[np.float64]) -> tuple[Words, Words]:
-    """Return (t, k), uint64 both, with scale = t / 2^k exactly, t <= 2^56 and k <= 62, for scales in [2^-10, 2^56]."""
+    """Return each scale as an exact fraction t / 2^k: the arrays of t and of k, both uint64.
+
+    Scales are in [2^-10, 2^56]. Then t is at most 2^56, and k at most 62.
+    """
     mantissa, exponent = np.frexp(scales)
     integer_mantissa = np.ldexp(mantissa, MANTISSA).astype(np.uint64)
     shift = exponent.astype(np.int64) - MANTISSA
-    return integer_mantissa << np.maximum(shift, 0).astype(np.uint64), np.maximum(-shift, 0).astype(np.uint64)
+    numerator = integer_mantissa << np.maximum(shift, 0).astype(np.uint64)
+    return numerator, np.maximum(-shift, 0).astype(np.uint64)
 
 
 def discrete_laplace(scales: npt.NDArray[np.float64], scale_of_draw: Ints, words: Callable[[int], Words]) -> Ints:
-    """One draw at `scales[scale_of_draw[i]]` for each i, int64[n]; `words(n)` gives n uniform words.
+    """Draw discrete Laplace noise of several scales in bulk.
 
-    Scales are taken as checked (models.dp.noise.checked_scale).
+    Parameters
+    ----------
+    scales
+        float64[S], scales that `models.dp.noise.checked_scale` accepts.
+    scale_of_draw
+        int64[n], place of the scale of each draw.
+    words
+        Returns as many uniform words as it is asked for.
+
+    Returns
+    -------
+    Ints
+        int64[n].
     """
     numerator, shift = fractions(scales)
     drawn = np.empty(len(scale_of_draw), dtype=np.int64)

@@ -165,7 +165,7 @@ class CorrelatedCounts:
 
     @classmethod
     def begin(cls, shape: Shape, scale: float, since: int = 1) -> CorrelatedCounts:
-        """Begin without a key, before release `since`."""
+        """Return counts without a key, before the first release, which has the number `since`."""
         none = np.zeros(0, dtype=np.int64)
         return cls(shape, scale, [], since, [], none, none.reshape(0, 0), none.reshape(0, 0), none)
 

@@ -26,19 +26,22 @@ def checked_delta(delta: float) -> float:
 
 
 def worst_case_prior(delta: float) -> float:
-    """Equation 2: the prior that needs most noise, P = (1 - delta) / 2; used if no distribution is known."""
+    """Return the prior that needs most noise, P = (1 - delta) / 2 (equation 2).
+
+    It is used if no distribution is known.
+    """
     return (1.0 - delta) / 2.0
 
 
 def epsilon_of_counts(delta: float) -> float:
-    """Return eps_d by equation 3 at the worst prior, 2 ln((1 + delta) / (1 - delta)); for one cell (prop. A.4)."""
+    """Return eps_d of one cell at the worst prior, 2 ln((1 + delta) / (1 - delta)) (equation 3, proposition A.4)."""
     return 2.0 * math.log1p(2.0 * checked_delta(delta) / (1.0 - delta))
 
 
 def epsilon_of_oversampling(delta: float) -> float:
-    """Return eps_d by proposition A.6: |z| copies are added and none removed, so that small noise reveals more.
+    """Return eps_d if |z| copies are added and none removed (proposition A.6).
 
-    Solves exp(-e) tanh(e / 4) + 1 - exp(-e) = delta in closed form.
+    Small noise then reveals more. The result solves exp(-e) tanh(e / 4) + 1 - exp(-e) = delta in closed form.
     """
     checked_delta(delta)
     c = 6.0 ** (1.0 / 3.0)
@@ -48,19 +51,37 @@ def epsilon_of_oversampling(delta: float) -> float:
 
 
 def epsilon_of_times(priors: Floats, delta: float) -> Floats:
-    """Equation 3 on normalised times (r = 1), float64 like `priors`: ln((1 - P)(delta + P) / (P (1 - delta - P))).
+    """Return eps_t of normalised times (r = 1), ln((1 - P)(delta + P) / (P (1 - delta - P))) (equation 3).
 
     If P + delta >= 1, the equation has no value: no release can raise P by delta, and the paper filters such cases.
-    If they stay (designs without a filter) they get the worst-case eps_d: as much noise as any other event, or more.
+    Designs without a filter keep them. They get the eps_d of the worst case, so as much noise as any other event, or
+    more.
+
+    Parameters
+    ----------
+    priors
+        float64[E], the P of each event, in (0, 1].
+    delta
+        Guessing advantage.
+
+    Returns
+    -------
+    Floats
+        float64[E].
     """
     checked_delta(delta)
     if np.any(~((priors > 0.0) & (priors <= 1.0))):
         raise InputError("prior guessing probabilities must be in (0, 1]")
     risky = priors + delta >= 1.0
     prior = np.where(risky, worst_case_prior(delta), priors)
-    return np.asarray(np.log((1.0 - prior) * (delta + prior) / (prior * (1.0 - delta - prior))), dtype=np.float64)
+    numerator = (1.0 - prior) * (delta + prior)
+    denominator = prior * (1.0 - delta - prior)
+    return np.asarray(np.log(numerator / denominator), dtype=np.float64)
 
 
 def worst_case_advantage(epsilon: float) -> float:
-    """Return tanh(epsilon / 4), the largest advantage over all priors that an e-DP release can give (the inverse)."""
+    """Return the largest advantage over all priors that an epsilon-DP release can give, tanh(epsilon / 4).
+
+    It is the inverse of `epsilon_of_counts`.
+    """
     return math.tanh(epsilon / 4.0)

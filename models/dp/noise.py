@@ -109,7 +109,10 @@ class NoiseSource:
         return _simulated(self.generator, checked, size)
 
     def laplace_each(self, scales: npt.NDArray[np.float64], scale_of_draw: Ints) -> Ints:
-        """One draw at `scales[scale_of_draw[i]]` for each i, int64[n]: in bulk, by `models.dp.discrete`."""
+        """Draw discrete Laplace noise of scale `scales[scale_of_draw[i]]` for each i, int64[n].
+
+        It is drawn in bulk by `models.dp.discrete`.
+        """
         from models.dp.discrete import discrete_laplace  # compiled code: only who draws in bulk loads it
 
         for extreme in (scales.min(), scales.max()):  # NaN is both

@@ -83,7 +83,10 @@ def _share(group: Ints, values: Ints, above: Ints, up_to: Ints) -> Floats:
 
 
 def group_extent(group: Ints, values: Ints) -> tuple[Ints, Ints]:
-    """Least value and range (largest - least) of each event's group (numbers from 0), int64[E] both."""
+    """Return the least value and the range (largest - least) of each event's group, both int64[E].
+
+    Groups are numbered from 0.
+    """
     size = int(group.max(initial=-1)) + 1
     least = np.full(size, np.iinfo(np.int64).max)
     largest = np.full(size, np.iinfo(np.int64).min)

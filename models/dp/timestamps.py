@@ -83,7 +83,10 @@ def scaled(steps: Ints, spread: Ints | int) -> Ints:
 
 
 def compression_factor(original_range: int, noised_range: int) -> Fraction:
-    """Equation 4 as printed: original / (noised + original) * 1/2. It is 1/4 where noise left the range as it was."""
+    """Return the factor of equation 4 as it is printed: original / (noised + original) * 1/2.
+
+    It is 1/4 if noise left the range as it was.
+    """
     if original_range <= 0:
         return Fraction(1)
     return Fraction(original_range, 2 * (max(noised_range, 0) + original_range))
@@ -96,16 +99,21 @@ def compressed(values: Ints, factor: Fraction) -> Ints:
 
 @kernel
 def case_times(starts: Ints, order: Ints, relative: Ints, origin_ms: int) -> Ints:
-    """Return the time of each event in nanoseconds, int64[R], with the cases put in `order` (int64[cases]).
+    """Return the time of each event in nanoseconds, int64[R], with the cases in a new order.
 
     It is the start of the case (its first relative time, counted from the origin) plus its durations, none negative.
     Times end with the calendar (MAX_TIME_MS), and so does the length of a case.
 
     Parameters
     ----------
+    starts : int64[cases + 1]
+        Case c has the places starts[c] .. starts[c + 1] - 1 in `relative`, and at least one.
+    order : int64[cases]
+        The cases in their new order.
     relative : int64[R]
-        Milliseconds, at most FURTHEST_MS, by case as it was: case c, which has events, has starts[c] .. starts[c +
-        1] - 1.
+        Milliseconds, at most FURTHEST_MS, in the old order of the cases.
+    origin_ms : int
+        Moment from which the first relative time of a case counts.
     """
     times = np.empty(len(relative), dtype=np.int64)
     place = 0

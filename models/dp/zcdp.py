@@ -166,7 +166,7 @@ class Gaussian:
 
     @property
     def scale(self) -> float:
-        """Of the noise: all cases of a person may be of one variant, so they change counts by their number in L2."""
+        """Scale of the noise. All cases of a person may be of one variant, so they change counts by their number."""
         return scale_of(self.rho, self.cases_per_person)
 
     @property
@@ -175,7 +175,15 @@ class Gaussian:
         return threshold(self.scale, self.delta_dp, self.cases_per_person)
 
     def counts(self, counts: Ints, draw: NoiseSource) -> NoisyCounts:
-        """Return noisy counts of the variants that occur (`counts`: int64[V], true ones) and reach the threshold."""
+        """Return noisy counts of the variants that occur, as far as they reach the threshold.
+
+        Parameters
+        ----------
+        counts
+            int64[V], true number of cases of each variant.
+        draw
+            Source of the noise.
+        """
         least = self.threshold
         present = np.flatnonzero(counts > 0)
         noisy = counts[present] + draw.gaussian(self.scale, len(present))
@@ -185,11 +193,14 @@ class Gaussian:
 
 @lru_cache(maxsize=256)
 def threshold(scale: float, delta: Fraction, cases_per_person: int = 1) -> int:
-    """Least noisy count T that is released: what one person's c cases can do to variants that nobody else has.
+    """Return the least noisy count T that is released.
 
-    These cases fill j new variants. P[N >= T - x] is convex in the cases x of one of them while T >= x, so the worst
-    division is one variant or c of them: max(P[N >= T - c], c P[N >= T - 1]) <= delta. That of k < c of them is at most
-    k / c of it (x -> P[N >= T - x] / x is quasi-convex), which series of disjoint cases rest on.
+    The c cases of one person may fill j variants that nobody else has. P[N >= T - x] is convex in the cases x of one of
+    these variants while T >= x. So the worst division is one variant, or c of them, and T is the least number with
+    max(P[N >= T - c], c P[N >= T - 1]) <= delta.
+
+    If only k < c cases of the person count, the chance is at most k / c of delta, since P[N >= T - x] / x is
+    quasi-convex in x. Series of disjoint cases rest on this.
     """
     if not 0 < delta < 1 or cases_per_person < 1:
         raise InputError("the threshold needs 0 < delta_dp < 1 and cases_per_person >= 1")

@@ -69,7 +69,10 @@ class TransitionSystem:
         return TransitionSystem(self.space, self.source[kept], self.target[kept], self.count[kept], self.cases)
 
     def digest(self) -> str:
-        """sha256 over the number of cases, states, transitions and counts, in whatever order they were met."""
+        """Return the sha256 of the number of cases, the states, the transitions and their counts.
+
+        It does not depend on the order in which they were found.
+        """
         rows = (
             self.space.digest(int(s)) + self.space.digest(int(t)) + int(c).to_bytes(8, "big")
             for s, t, c in zip(self.source, self.target, self.count, strict=True)

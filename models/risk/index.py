@@ -284,7 +284,10 @@ def mark_different(
 
 @kernel
 def number_ranks(points: Codes, starts: Ints, group: Ints, rank: Codes, most: Codes) -> None:
-    """`rank`: how often the case had the point of an event before; `most`: how often a case has each point at most."""
+    """Count how often points occur within a case.
+
+    `rank` becomes how often the case had the point of an event before, `most` how often a case has each point at most.
+    """
     last, had = np.full(len(most), -1, dtype=np.int32), np.zeros(len(most), dtype=np.int32)
     for case in range(len(group)):
         for event in range(starts[case], starts[case + 1]):

@@ -186,7 +186,21 @@ def measure(
     rng: np.random.Generator,
     adversary: str = "random",
 ) -> tuple[PointUniqueness, ...]:
-    """Equation 2 on an index, for each amount of knowledge."""
+    """Measure the uniqueness of cases by equation 2, for each amount of knowledge.
+
+    Parameters
+    ----------
+    index
+        The points of the cases.
+    amounts
+        Known points of a case.
+    draws
+        Draws of known points; their results are averaged.
+    rng
+        Draws the known points.
+    adversary
+        `random` or `greedy`.
+    """
     if adversary == "greedy":
         needed = greedy_points(index)
         results = []

@@ -264,7 +264,7 @@ def split(text: str) -> list[str]:
 
 
 def columns(text: str) -> dict[str, str]:
-    """`case=..,activity=..` -> {"case": .., "activity": ..}."""
+    """Return the parts of `case=..,activity=..` as a mapping from role to name."""
     mapping: dict[str, str] = {}
     for part in split(text):
         role, sign, name = part.partition("=")

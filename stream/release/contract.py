@@ -296,7 +296,10 @@ class Mechanism(BaseModel, ABC):
         """
 
     def promise_once(self, once: OncePerCase) -> Mapping[str, Any]:
-        """`promise` of a series in which each case counts once. A kind that `counts_cases` overrides it."""
+        """Return the promise of a series in which each case counts once.
+
+        A kind that `counts_cases` overrides it.
+        """
         raise InputError(f"{self.kind} does not count cases")
 
     def changed_terms(self, earlier: Mapping[str, Any]) -> str:
@@ -316,9 +319,14 @@ class Mechanism(BaseModel, ABC):
 
     @abstractmethod
     def build(self, exposure: Exposure, memory: Any = None) -> Build:
-        """Anonymize. Reads nothing but its arguments; noise comes from models.dp.noise only.
+        """Anonymize the cases of one release.
 
-        Raises BoundError if no release can satisfy the parameters: the attempt is then withheld, with the reason.
+        A build reads nothing but its arguments, and its noise comes from models.dp.noise alone.
+
+        Raises
+        ------
+        BoundError
+            If no release can satisfy the parameters. The attempt is then withheld, with the reason.
         """
 
     def variants_by(self) -> Knowledge:

@@ -353,7 +353,13 @@ class PublicationSeries:
         return AUDIENCE if self._last is None else str(self._last.get("audience", AUDIENCE))
 
     def verdict(self, plain: Sequence[str]) -> Verdict:
-        """`plain`: publications for the same audience that leave without a promise of differential privacy."""
+        """Return the verdict.
+
+        Parameters
+        ----------
+        plain
+            Publications for the same audience that leave without a promise of differential privacy.
+        """
         return replace(self._verdict(plain), held=self.held, waiting=self.waiting)
 
     def _verdict(self, plain: Sequence[str]) -> Verdict:

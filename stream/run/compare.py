@@ -83,11 +83,13 @@ def alternatives(settings: Settings, log: EventLog) -> Settings:
 
 
 def compare_publications(replay: Replay, outcome: ReplayOutcome, log: EventLog) -> list[Mapping[str, Any]]:
-    """One row a publication, in the order of the configuration: the keys of COLUMNS.
+    """Return one row for each publication, in the order of the configuration, with the keys of COLUMNS.
 
-    `ka` .. `ba`: least over its releases, None if they do not apply; `events_kept`: share of the exposed events in
-    the last release; `utility`: data utility of it; `delay_days`: median from the start of a case to its first
-    publication; `held`: share of the events seen that the last release keeps back for later.
+    * `ka` to `ba`: least number over the releases; None if the attack does not apply;
+    * `events_kept`: share of the exposed events in the last release;
+    * `utility`: data utility of the last release;
+    * `delay_days`: median time from the start of a case to its first publication;
+    * `held`: share of the events seen that the last release keeps back for later.
     """
     starts = _starts(replay, log)
     rows = []

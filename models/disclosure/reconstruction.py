@@ -1,10 +1,11 @@
 """Reconstruction: what only one person has, and the release shows word for word.
 
-A trace that many people have gives nobody away, so only traces and pieces (consecutive events) count that one case of
-original and control together has and no other. *Together*, as in singling out: a piece that the control shares with
-the original was released because of either, and is not evidence. The owner of such a trace or piece then does not
-depend on the division of the cases into original and control. Without a leak each of these people is as likely in the
-original as any other case is, and the exact test applies (`models.disclosure.intervals.compared_exactly`).
+A trace that many people have gives nobody away. So only those traces and pieces (consecutive events) count that exactly
+one case of original and control together has. *Together*, as in singling out: a piece that a case of the control shares
+with one of the original is no evidence, since it may have been released because of either. The owner of such a trace or
+piece then does not depend on the division of the cases into original and control. Without a leak each of these people
+is as likely in the original as any other case is, and the exact test applies
+(`models.disclosure.intervals.compared_exactly`).
 """
 
 from __future__ import annotations

@@ -11,12 +11,12 @@ for each key a noisy count over all releases so far.
   releases; one, which is the sum, up to 48). Behind the horizon the top level continues and its noises add up.
 
 A node is named by release numbers, and a number is never used twice. If the number that would have drawn a node was
-burned, nobody knows whether its noise was seen: the node is never drawn, and what its parts say counts in its stead.
+burned, nobody knows whether its noise was seen. The node is then never drawn, and the sum of its parts takes its place.
 
 Keys that are found in the data (variants) have noise from the first release on, also for releases in which nobody had
-them: as if every possible key had been noised from the beginning, and only those that somebody had were looked at. A
-key that one person brought is then protected by the `threshold`: it is released if its count reaches k + 1,
-which noise alone does with chance at most delta in all releases together.
+them. So the counts are those of a mechanism that adds noise to every possible key from the beginning, and of which only
+the keys that somebody had are looked at. The `threshold` protects a key that one person alone has: the key is released
+if its count reaches k + 1, and noise alone reaches it with chance at most delta in all releases together.
 """
 
 from __future__ import annotations

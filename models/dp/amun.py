@@ -1,15 +1,21 @@
 """Amun: the log release of differentially-private-release-2023, algorithm 1, all steps and three designs. Paper mode.
 
-The guarantee, and for whom (docs/dp.md, docs/limitations.md): one noised count of a transition gives an adversary, who
-knows everything but that count, a guessing advantage of at most `delta` (proposition A.4; unbounded neighbours: one
-trace more or less; where oversampling on average over the noise only, proposition A.6). One noised time likewise
-(proposition A.7; bounded neighbours: one time of one trace changed).
+The guarantee is about one cell, against an adversary who knows everything else (docs/dp.md, docs/limitations.md):
 
-Not guaranteed: epsilon-DP of a whole release, for any epsilon. Requirement R1 releases only variants that
-were there, so a variant of one person has probability 0 in the neighbouring log; a person's trace sits in many cells,
-which compose; the counts of the released log are not the noised ones (whole cases are copied and deleted until every
-transition has at least its noise, chosen in proportion to the true counts); the filter, the priors and the ranges read
-the data; groups of one value carry no time noise.
+* one noised count of a transition gives a guessing advantage of at most `delta` (proposition A.4; unbounded neighbours:
+  one trace more or less). With oversampling this holds on average over the noise only (proposition A.6);
+* one noised time gives a guessing advantage of at most `delta` (proposition A.7; bounded neighbours: one time of one
+  trace changed).
+
+Not guaranteed: epsilon-DP of a whole release, for any epsilon.
+
+* Requirement R1 releases only variants of the log, so a variant of one person has probability 0 in the neighbouring
+  log.
+* A person's trace belongs to many cells, and their losses compose.
+* The counts of the released log are not the noised ones: whole cases are copied and deleted, chosen in proportion to
+  the true counts, until every transition has at least its noise.
+* The filter, the priors and the ranges read the data.
+* The times of a group with a single value have no noise.
 """
 
 from __future__ import annotations

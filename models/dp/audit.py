@@ -6,9 +6,8 @@ events are chosen on the first half of the runs and counted on the second, which
 and both directions the error is at most `alpha` (Bonferroni). A bound above the claim refutes the claim; one below it
 proves nothing.
 
-Support: if an event happened on L but *cannot* happen on L' (by the rule of the mechanism, e.g. "no variant
-that is not in the log"), no finite epsilon holds unless its probability is at most d: the audit then says
-`unbounded`.
+Support: some events cannot happen on L' by the rule of the mechanism, such as a variant that the log does not have. If
+such an event happens on L with a probability above d, no finite epsilon holds, and the audit reports `unbounded`.
 """
 
 from __future__ import annotations

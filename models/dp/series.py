@@ -2,13 +2,17 @@
 
 Unit: one person with at most c cases in all releases together (`models.dp.accumulation` states how counts are kept).
 
-`release_variants`: the variants of a release above their threshold, and those above a threshold on their count over all
-releases so far: a rare variant that no release could show comes through once enough releases had it. With L levels
-each noisy count costs epsilon / L and a case enters one a level, so both logs together cost epsilon; the thresholds
-share delta, half for the releases, half for the accumulated logs (`delta_of`).
+`release_variants` makes two logs:
 
-Not guaranteed: anything beyond a single release. The operator's state holds the variants of all cases so far, and
-true counts of open nodes: it is as secret as the source.
+* the release has the variants of its cases whose noisy count reaches a threshold;
+* the accumulated log has the variants whose noisy count over all releases so far reaches another threshold. A variant
+  that is too rare for every single release is shown once enough releases had it.
+
+With L levels each noisy count costs epsilon / L, and a case enters one count of each level, so both logs together cost
+epsilon. The thresholds share delta: half is for the releases, half for the accumulated logs (`delta_of`).
+
+Not guaranteed: anything beyond a single release. The operator's state holds the variants of all cases so far, and true
+counts of open nodes, so it is as secret as the source.
 """
 
 from __future__ import annotations

@@ -2,15 +2,19 @@
 
 Source: Desfontaines, Voss, Gipson and Mandayam 2020, arXiv 2006.03684, "Differentially private partition selection".
 
-Z on -k .. k with P(z) proportional to a^|z|, a = e^(-1/scale); a count n >= 1 leaves as n + Z if that is above k, a
-count of 0 never. Of two logs that differ in one case, n and n + 1, outputs have chances within the factor 1 / a of each
-other, but for one: the largest of n + 1 (and, above 2 k, the least of n), of chance P(k) = (1 - a) a^k / (1 + a -
-2 a^(k+1)). So k is the least with P(k) <= delta (`reach`), and no (1/scale, delta)-DP rule keeps any count more often
-(theorem 1 there). For a noise without an end it is the whole tail that must stay below delta: about `scale` times as
-much, so thresholds are higher by scale * ln(scale): 133 instead of 110 at epsilon .1 and delta 1e-6, none at epsilon 1.
+The noise Z is on -k .. k, with P(z) proportional to a^|z| and a = e^(-1/scale). A count n >= 1 leaves as n + Z if that
+is above k; a count of 0 never leaves.
 
-A person with c cases changes a count by c in c steps, each of which costs 1/scale: delta (1 + 1/a + ... + a^(1-c)) in
-all; and over q counts q times that.
+Take two logs that differ in one case, with the counts n and n + 1. The chances of each output are within the factor
+1 / a of each other, except for the largest output of n + 1 (and, above 2 k, the least output of n). Its chance is
+P(k) = (1 - a) a^k / (1 + a - 2 a^(k+1)). So k is the least number with P(k) <= delta (`reach`), and no
+(1/scale, delta)-DP rule keeps any count more often (theorem 1 there).
+
+If the noise has no end, its whole tail must stay below delta. The tail is about `scale` times as large, so thresholds
+are higher by scale * ln(scale): 133 and not 110 at epsilon .1 and delta 1e-6, and the same at epsilon 1.
+
+A person with c cases changes a count by c in c steps, each of which costs 1/scale. This costs
+delta (1 + 1/a + ... + a^(1-c)) in all, and q times that over q counts.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 The traces are those that were fitted to noisy counts (`models.dp.process_map`), so a model of them is post-processing.
 The miner is the inductive miner infrequent (Leemans, Fahland and van der Aalst, *Discovering block-structured process
-models from event logs containing infrequent behaviour*, BPM 2013), by pm4py. That for directly-follows graphs, which
-needs the counts alone, finds a flower of the map of BPIC 2013 (F1 .77 on the true log, and not .95).
+models from event logs containing infrequent behaviour*, BPM 2013), by pm4py. The variant for directly-follows graphs
+would need the counts alone, but it finds a flower model for the map of BPIC 2013 (F1 .77 on the true log, not .95).
 
 Several models are mined, of all traces and of the most frequent ones (`PARTS`), with two thresholds
 (`THRESHOLDS`). The one with the largest F1 of fitness and precision on the fitted traces is shown. Noise

@@ -1,12 +1,12 @@
 """Likeness of a released log to its original: relative log similarity, and the error of directly-follows frequencies.
 
 * Similarity: 1 - the earth mover's distance between the two distributions of variants, under the normalised Levenshtein
-  distance (`models.utility.distance`, which solves the transport in full). Exact up to `MOST` variants a side. A side
-  with more is sampled: its `MOST` / 2 most frequent variants as they are, and as many of the others, each as likely,
-  which together represent all the others (their weights grow in proportion). The two sides are sampled apart, so a log
-  of many variants is not 1 to itself: BPIC 2012 (4,366 variants) is .95 to itself.
+  distance (`models.utility.distance`, which solves the transport in full). It is exact up to `MOST` variants a side.
+  A side with more variants is sampled: its `MOST` / 2 most frequent variants are kept, and as many of the others, drawn
+  with equal chances, represent all the others with their weights. The two sides are sampled independently, so a log of
+  many variants has a similarity below 1 to itself: .95 for BPIC 2012 (4,366 variants).
 * DFG error: half the sum of |difference of relative frequencies| over all pairs "a directly followed by b", with the
-  start and the end of a case as activities of their own. 0 for equal frequencies, 1 for no pair in common.
+  start and the end of a case as activities of their own. It is 0 for equal frequencies, and 1 if no pair is in both.
 
 Both read two logs: if one of them is the source, the figure is the operator's, and is not to be published.
 """

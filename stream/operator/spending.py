@@ -22,7 +22,10 @@ MOST_POINTS = 50
 
 
 def budget_by_now(document: AuditDocument, view: LedgerView, account: Account) -> Budget:
-    """Return the budget of a manifest or audit, with what the ledger has charged by now; empty if it has none."""
+    """Return the budget of a manifest or audit, with the amounts that the ledger has charged by now.
+
+    It is empty if the document has no budget.
+    """
     stated = document.get("budget")
     if not stated:
         return Budget()
@@ -42,7 +45,10 @@ def budget_by_now(document: AuditDocument, view: LedgerView, account: Account) -
 
 
 def affordable_releases(document: AuditDocument, view: LedgerView, account: Account) -> int | None:
-    """Return how many more releases like the last charge the stated limits pay for; None if nothing limits them."""
+    """Return how many more releases like the last one the stated limits pay for.
+
+    The result is None if nothing limits them.
+    """
     if account.last_charge is None:
         return None
     elsewhere = view.spending_elsewhere(account.publication)
@@ -57,7 +63,10 @@ def affordable_releases(document: AuditDocument, view: LedgerView, account: Acco
 
 
 def course(document: AuditDocument, account: Account) -> list[tuple[int, float]]:
-    """Return (number of charges, epsilon of all of them) after each charge, or after `MOST_POINTS` of many."""
+    """Return the number of charges so far, and the epsilon of all of them, after each charge.
+
+    Of many charges about `MOST_POINTS` are stated.
+    """
     bodies = [entry.body for entry in account.charge_entries.values()]
     step = max(1, math.ceil(len(bodies) / MOST_POINTS))
     limit_of_delta = _policy(document).max_delta

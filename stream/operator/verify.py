@@ -434,7 +434,8 @@ class _Publication:
 
     def _budget(self, number: int, manifest: Mapping[str, Any]) -> None:
         """Check that the budget in a manifest is what the ledger had charged by then."""
-        budget, paid = manifest.get("budget"), self.account.charge_of_cut.get(self.account.seals[number].cut)
+        budget = manifest.get("budget")
+        paid = self.account.charge_of_cut.get(self.account.seals[number].cut)
         if budget is None:
             if paid is not None:
                 self._wrong("budget", "was charged, and its manifest states no budget", number)

@@ -145,7 +145,8 @@ def _noise_promise(evidence: DossierEvidence, texts: DossierTexts, criterion: st
         return texts.say("promise.noise_one", epsilon=epsilon, delta=delta)
     if evidence.is_once:
         return texts.say("promise.noise_once")
-    spent, delta = texts.amount(budget["spent"]["epsilon"] or 0.0), texts.amount(budget["spent"]["delta"] or 0.0)
+    spent = texts.amount(budget["spent"]["epsilon"] or 0.0)
+    delta = texts.amount(budget["spent"]["delta"] or 0.0)
     if budget["limit"] is None:
         return texts.say("promise.noise_series_unlimited", spent=spent, delta=delta)
     return texts.say("promise.noise_series", spent=spent, delta=delta, limit=texts.amount(budget["limit"]))
@@ -275,7 +276,9 @@ def _was_tried(evidence: DossierEvidence, attack: str, scope: Scope) -> bool:
 
 
 def strongest(evidence: DossierEvidence, attack: str, scope: Scope) -> tuple[AssessmentFile, AssessedAttack] | None:
-    """Return the attack that learned most: with a control before without, then by the lower end of its risk.
+    """Return the attack that learned most, by the lower end of its risk.
+
+    An attack with a control comes before one without.
 
     Returns
     -------
@@ -382,7 +385,8 @@ def _groups_remains(evidence: DossierEvidence, texts: DossierTexts, criterion: s
     if criterion == "linkability":
         if scope == "one":
             return texts.say("remains.groups_linking_one")
-        fewest = min((evidence.least[name] or 0 for name in COMPARED if evidence.least[name] is not None), default=None)
+        numbers = [evidence.least[name] for name in COMPARED]
+        fewest = min((number for number in numbers if number is not None), default=None)
         if fewest is not None and fewest < evidence.parameters["K"]:
             return texts.say("remains.groups_linking_fewer", number=fewest, K=texts.number(evidence.parameters["K"]))
         bound = (evidence.document.get("bounds") or {}).get("min_series")

@@ -201,8 +201,13 @@ def anonymity(publication: Data) -> Figure | None:
 
 def worst_pair(entry: Data) -> Data | None:
     """Return the pair of a release with the least anonymity after an attack."""
-    linked_pairs = [pair for pair in entry["pairs"] if any(row["linker"] != "none" for row in pair["results"])]
+    linked_pairs = [pair for pair in entry["pairs"] if _has_linker(pair)]
     return min(linked_pairs, key=_least_of_pair, default=None)
+
+
+def _has_linker(pair: Data) -> bool:
+    """Return whether a linker joins the two releases for some n."""
+    return any(row["linker"] != "none" for row in pair["results"])
 
 
 def _least_of_pair(pair: Data) -> float:
@@ -249,7 +254,7 @@ def proportions(entry: Data) -> list[Figure]:
     """
     pairs = entry["pairs"][-MOST_EARLIER:]
     labels = [str(row["n"]) for row in pairs[0]["results"]] if pairs else []
-    unlinked = [str(pair["earlier"]) for pair in pairs if all(row["linker"] == "none" for row in pair["results"])]
+    unlinked = [str(pair["earlier"]) for pair in pairs if not _has_linker(pair)]
     note = ""
     if unlinked:
         note = f"No bar for release {', '.join(unlinked)}: for no n can all of its cases be cases of this release."

@@ -279,8 +279,9 @@ def _line(axis: Axis, places: Sequence[float], labels: Sequence[str], drawn: Plo
         y = axis.y(value)
         runs[-1].append(f"{place:.1f},{y:.1f}")
         markers.append(svg.marker(place, y, drawn.colour, f"{drawn.name}, {label}: {_number(value)}"))
-    line = [element("polyline", class_=f"line s{drawn.colour}", points=" ".join(run)) for run in runs if len(run) > 1]
-    return line + markers
+    drawn_runs = [run for run in runs if len(run) > 1]
+    lines_of_runs = [element("polyline", class_=f"line s{drawn.colour}", points=" ".join(run)) for run in drawn_runs]
+    return lines_of_runs + markers
 
 
 def _bar(axis: Axis, x: float, width: float, value: float | None, name: str, colour: int) -> Markup:

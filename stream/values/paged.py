@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -29,6 +29,9 @@ Keep = Callable[[Array], Array]
 
 SMALL = 1 << 16
 """Bytes up to which an array stays in the heap: each mapped one is a file."""
+
+PIECE = 1 << 20
+"""Bytes that are written together where room cannot be reserved at once."""
 
 
 def in_heap(array: Array) -> Array:
@@ -64,7 +67,7 @@ class ColumnFiles:
             return np.zeros(length, dtype=kind)
         try:
             with tempfile.TemporaryFile(dir=self.folder, prefix=".pages-") as file:
-                os.posix_fallocate(file.fileno(), 0, size)
+                _reserve(file, size)
                 memory = mmap.mmap(file.fileno(), size)
         except OSError as error:
             short = shortage(error, str(self.folder))
@@ -111,6 +114,16 @@ class ColumnFiles:
             resource=Column(resource, tuple(resources.code_of)),
             row=row,
         )
+
+
+def _reserve(file: IO[bytes], size: int) -> None:
+    """Make a file of so many zeros for which the disk has room."""
+    if hasattr(os, "posix_fallocate"):
+        os.posix_fallocate(file.fileno(), 0, size)
+        return
+    for begin in range(0, size, PIECE):  # macOS: a longer file alone reserves nothing
+        file.write(bytes(min(PIECE, size - begin)))
+    file.flush()
 
 
 class _PartCodes:

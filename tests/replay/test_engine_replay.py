@@ -203,6 +203,35 @@ def test_a_full_disk_decides_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert verifier.verify(tmp_path / "out") == []
 
 
+@pytest.mark.usefixtures("in_files")
+def test_a_disk_without_room_for_columns_decides_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The second log of the release does not fit: no entry but the claim, and the next run releases."""
+    pytest.importorskip("duckdb", reason='duckdb is not installed (extra "duckdb")')
+    config = configured(
+        tmp_path, f'mechanism = {TLKC}\nwindow = {{ new_cases = 1500 }}\ngate = {{ on_violation = "warn" }}'
+    )
+    words = ["replay", str(HOSPITAL), "-c", str(config), "-o", str(tmp_path / "out"), "--engine", "duckdb"]
+    reserved, reserve = [], os.posix_fallocate
+
+    def full(descriptor: int, offset: int, size: int) -> None:
+        reserved.append(size)
+        if len(reserved) > 6:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        reserve(descriptor, offset, size)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "posix_fallocate", full)
+        assert execute(words) == 1
+    assert "free some space" in capsys.readouterr().err
+    entries = open_readonly(tmp_path / "out" / "operator" / "ledger.sqlite")
+    assert [entry.kind for entry in entries] == ["note"]
+    assert not [path.name for path in (tmp_path / "out" / "operator").iterdir() if ".pages" in path.name]
+    assert execute(words) == 0
+    assert verifier.verify(tmp_path / "out") == []
+
+
 DYING = """
 import os, signal, sys
 from stream.commands import execute

@@ -75,6 +75,15 @@ def test_a_column_is_in_no_file_that_has_a_name(tmp_path: Path) -> None:
     assert kept[8:].tolist() == list(range(8, 100_000))
 
 
+def test_a_system_that_reserves_nothing_gets_zeros(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The room is then taken by writing it."""
+    monkeypatch.delattr(os, "posix_fallocate")
+    empty = ColumnFiles(tmp_path).empty(300_000, np.int64)
+    assert len(empty) == 300_000
+    assert not empty.any()
+    assert paged._mapped(empty) is not None
+
+
 def test_small_columns_stay_in_the_heap(tmp_path: Path) -> None:
     """A file each would be more than they are."""
     small = ColumnFiles(tmp_path).keep(np.arange(10))

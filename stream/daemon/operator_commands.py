@@ -10,6 +10,7 @@ import msgspec
 
 from connectors.kafka import topics
 from connectors.kafka.faults import explained
+from connectors.kafka.lineage import LogClient
 from connectors.kafka.producing import producer
 from connectors.kafka.source import Source
 from models.errors import InputError
@@ -66,7 +67,8 @@ def mend_gap(settings: Settings, source: Source, output: Path, action: str) -> l
     Raises
     ------
     InputError
-        If the coordinator of `output` reports no gap, or ingest workers still run (`rewind`).
+        If the coordinator of `output` reports no gap. For `rewind`, also if ingest workers still run, or if the topics
+        do not have the missing events any more.
     """
     status = read_status(output)
     if status is None:
@@ -78,6 +80,7 @@ def mend_gap(settings: Settings, source: Source, output: Path, action: str) -> l
     if not missing:
         raise InputError(f"{output}: its coordinator reports no gap")
     if action == "rewind":
+        _refuse_removed(source, missing)
         _rewind(
             settings, source, {(partition["src"], partition["p"]): partition["missing"][0] for partition in missing}
         )
@@ -85,6 +88,26 @@ def mend_gap(settings: Settings, source: Source, output: Path, action: str) -> l
         arguments = {"action": action, "src": partition["src"], "p": partition["p"]}
         send(settings, source, Command(name="gap", arguments=arguments))
     return missing
+
+
+def _refuse_removed(source: Source, missing: Sequence[Gap]) -> None:
+    """Refuse to read again what retention has removed: the same gap would come back at the next start."""
+    client = LogClient(source)
+    try:
+        begins = client.begins({(partition["src"], partition["p"]) for partition in missing})
+    finally:
+        client.close()
+    removed = []
+    for partition in missing:
+        first, last = partition["missing"]
+        begin = begins[partition["src"], partition["p"]]
+        if not first <= last < begin:
+            return
+        place = f"{partition['src']}/{partition['p']}"
+        removed.append(f"{place}: offsets {first} to {last} are gone, its log begins at offset {begin}")
+    raise InputError(
+        f"{'; '.join(removed)}: there is nothing to read again; `veilstream gap accept` continues without these events"
+    )
 
 
 def _mend_delta(settings: Settings, source: Source, status: Status, lost: LostDelta, action: str) -> list[Gap]:

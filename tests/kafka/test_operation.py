@@ -113,6 +113,52 @@ def test_a_stop_in_the_middle_of_a_build_is_bounded(broker: AnyBroker, name: str
     assert scenario.disagreements(one) == []
 
 
+def test_events_that_retention_removed_cannot_be_read_again(broker: AnyBroker, name: str, tmp_path: Path) -> None:
+    """A stop was longer than the retention. `gap rewind` said it was done, and the same gap came back at each start; it
+    is refused now, and `gap accept` continues."""
+    from kafka import TopicPartition
+    from kafka.admin import KafkaAdminClient
+
+    one = scenario.site(broker.bootstrap, name, tmp_path, partitions=1)
+    first, second = scenario.events(cases=10), scenario.events(first=10, cases=10)
+    decide = ("-c", str(one.config), "-o", str(one.output()))
+    try:
+        coordinator, ingest = one.start("coordinator"), one.start("ingest")
+        scenario.send(one, first, partitions=1)
+        one.wait(lambda: scenario.settled(one, len(first)), "the releases before")
+        assert one.stop(ingest) == [0]
+        scenario.send(one, second, partitions=1)
+        admin = KafkaAdminClient(bootstrap_servers=one.bootstrap)
+        begin = len(first) + 20
+        admin.delete_records({TopicPartition(one.topic, 0): begin})
+        admin.close()
+        ingest = one.start("ingest")
+        one.wait(lambda: "nothing is released until" in one.logs(), "the alarm")
+        assert one.stop(ingest) == [0]
+        one.wait(lambda: _without_members(one), "the members to leave")
+        refusal = one.command("gap", "rewind", *decide, expect=2)
+        gone = f"{one.topic}/0: offsets {len(first)} to {begin - 1} are gone, its log begins at offset {begin}"
+        assert gone in refusal
+        assert "gap accept" in refusal
+        one.command("gap", "accept", *decide)
+        ingest = one.start("ingest")
+        one.wait(lambda: one.covered() == len(first) + len(second) - 20, "the events behind the gap")
+        assert coordinator.poll() is None
+    finally:
+        one.close()
+
+
+def _without_members(one: Site) -> bool:
+    from kafka.admin import KafkaAdminClient
+
+    group = f"veilstream.{one.name}.ingest"
+    admin = KafkaAdminClient(bootstrap_servers=one.bootstrap)
+    try:
+        return not admin.describe_groups([group])[group]["members"]
+    finally:
+        admin.close()
+
+
 def test_a_gap_is_mended_by_setting_the_group_back(broker: AnyBroker, name: str, tmp_path: Path) -> None:
     """Somebody set the ingest group forward: what it skipped is a gap and nothing is released. `gap rewind` is refused
     while workers run; without them it sets the group back, the events come, and nothing is missing in any release."""

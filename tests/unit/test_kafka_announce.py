@@ -70,6 +70,17 @@ def test_frames_are_cut_by_rows_and_by_bytes(events: int, size: int) -> None:
     assert decoded[-1] == decoded[-1] | {"events": events, "sha256": digest.hexdigest()}
 
 
+def test_a_local_release_is_streamed_without_a_temporary_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A container with a read-only root may have none, and its events were left out with an error in the log."""
+    monkeypatch.setattr("stream.daemon.publisher.tempfile.TemporaryDirectory", lambda: pytest.fail("a copy is made"))
+    announce, sent = _announcer(tmp_path, [])
+    announce("statistics", 3, {"files": [{"path": "log.csv.gz"}]}, str(tmp_path))
+    assert [json.loads(value).get("events") for to, _, value in sent if to == "veilstream.p.releases"] == [None]
+    assert any(to == "veilstream.p.released-events" for to, _, _ in sent)
+
+
 @pytest.mark.parametrize(
     ("failures", "raised", "announced"),
     [

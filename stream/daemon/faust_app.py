@@ -188,6 +188,16 @@ class DaemonWorker(faust.Worker):
             self.asked_to_stop = True
             self._stop_task = asyncio.ensure_future(self.stop(), loop=self.loop)
 
+    def ignore_stops(self) -> None:
+        """Ignore further signals to stop. A second one would cut off the build that the stop waits for.
+
+        The loop has to forget them before it is closed: closing it restores their default, which is to end the process.
+        `run --role all` sends a second SIGTERM when the other role has ended.
+        """
+        for number in (signal.SIGINT, signal.SIGTERM):
+            self.loop.remove_signal_handler(number)
+            signal.signal(number, signal.SIG_IGN)
+
     def finish(self) -> None:
         """Wait for a stop that was requested, stop what still runs, and close the event loop."""
         if self._stop_task is not None and not self._stop_task.done():
@@ -216,7 +226,7 @@ def run(app: App, *services: Any, on_stop: OnStop = lambda _reason: None) -> Non
         worker.loop.run_until_complete(worker.start())
     except BaseException as error:  # noqa: BLE001 - whatever it was, the loop is shut down first and then it is raised
         reason = error
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    worker.ignore_stops()
     if not worker.asked_to_stop:
         worker.late_end.ask(1, why=lambda: worker.crash_reason or app.crash_reason or reason)
     try:

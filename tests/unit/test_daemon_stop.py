@@ -64,6 +64,38 @@ def test_a_stop_is_not_lost_where_no_thread_can_be_started(tmp_path: Path) -> No
     assert done.returncode == 0, done.stderr[-2000:]
 
 
+STOPPED_TWICE = """
+import asyncio, os, signal
+import faust
+from stream.daemon import faust_app
+
+loop = asyncio.new_event_loop()
+asyncio.set_event_loop(loop)
+app = faust.App("twice", broker="kafka://127.0.0.1:1", web_enabled=False, loop=loop)
+
+async def nothing():
+    pass
+
+app.start = app.stop = nothing  # no broker is needed
+
+def finish_the_build(reason):
+    for number in (signal.SIGTERM, signal.SIGINT):
+        os.kill(os.getpid(), number)
+    print("the build is done")
+
+loop.call_later(2, os.kill, os.getpid(), signal.SIGTERM)
+faust_app.run(app, on_stop=finish_the_build)
+"""
+
+
+def test_a_second_stop_does_not_cut_off_a_build(tmp_path: Path) -> None:
+    """`run --role all` sends one when the other role has ended. The closed event loop had restored the default of
+    the signal: the process was gone without a line, and a cut whose build is killed twice is withheld."""
+    command, env = [sys.executable, "-c", STOPPED_TWICE], os.environ | {"PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, check=False, timeout=900)
+    assert (done.returncode, done.stdout) == (0, "the build is done\n"), done.stderr[-2000:]
+
+
 @pytest.mark.parametrize(("why", "code"), [(None, 0), (InputError("no such topic"), 2), (OSError("disk"), 0)])
 def test_a_stop_that_takes_too_long_is_ended_with_its_reason(
     why: Exception | None, code: int, caplog: pytest.LogCaptureFixture

@@ -69,7 +69,8 @@ def read_series(folder: str | os.PathLike[str]) -> pd.DataFrame:
     newest = manifests[-1]
     if newest["version"] > VERSION:
         raise RefusedError(f"{folders[-1]}: manifest version {newest['version']} is newer than this program")
-    each_case_once = (newest.get("budget") or {}).get("scope") == "cases"
+    # Manifests of earlier versions say so in their budget alone.
+    each_case_once = newest.get("cases") == "completed" or (newest.get("budget") or {}).get("scope") == "cases"
     first = 0 if each_case_once else len(folders) - 1
     files: list[Path] = []
     for path, manifest in zip(folders[first:], manifests[first:], strict=True):

@@ -198,7 +198,7 @@ def _once(settings: Settings, publication: Publication) -> Iterator[str]:
             f'{place}: cases = "completed", and no rule of process.completion ever makes a case complete: unless '
             "events mark the end of their case, every release will be empty"
         )
-    if settings.process.person is None:
+    if settings.process.person is None and not publication.waits:
         yield (
             f"{place}: no attribute has the role person, so nobody checks that a person has at most cases_per_person "
             "cases in the whole series: who has more is covered in parts only"
@@ -227,12 +227,12 @@ def _cohorts(settings: Settings) -> Iterator[str]:
     for publication in settings.publication:
         if publication.build_mechanism.kind != "tlkc-cohorts":
             continue
-        if process.completion == Completion():
+        if process.completion == Completion() and not publication.waits:  # `_once` says so
             yield (
                 f"publication {publication.name!r} releases completed cases, and no rule of process.completion ever "
                 "makes a case complete: unless events mark the end of their case, nothing will be released"
             )
-        if process.retention is not None:
+        if process.retention is not None and not publication.waits:
             yield (
                 f"publication {publication.name!r}: process.retention takes published cases out of later releases: "
                 "their cohorts can fall below K"

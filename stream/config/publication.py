@@ -65,8 +65,8 @@ class Publication(ConfigTable):
     bound."""
     cases: Literal["all", "completed"] = "all"
     """`all`: every release is about everything so far, and charges add up. `completed`: each case is in one
-    release, after it completed, and one charge pays for the series; later events of a case are lost
-    (docs/series.md). Set it when a dp series must continue forever."""
+    release, after it completed; later events of a case are lost (docs/series.md). Of a dp series one charge then pays
+    for all releases. Set it when a dp series must continue forever, or when years of cohorts must fit into memory."""
     release: Literal["cumulative", "increment"] = "cumulative"
     """`tlkc-cohorts`: the files of a release hold everything released so far, or, as `increment`, only the
     cases that are new since the last release. All figures are those of everything so far in both
@@ -202,6 +202,8 @@ class Publication(ConfigTable):
         """
         if self.cases == "all":
             return None
+        if self.waits:  # nothing is charged, so there is nothing that a person's number of cases changes
+            return OncePerCase(cases_per_person=1, enforced=False)
         most = int(getattr(self.build_mechanism, "cases_per_person", 1))
         return OncePerCase(most, person, accumulate=self.accumulate)
 
@@ -211,6 +213,11 @@ class Publication(ConfigTable):
         if self.accumulate == "none":
             return None
         return Shape.of(self.accumulate, self.horizon)
+
+    @property
+    def waits(self) -> bool:
+        """Whether each case is in one release, and may wait for it until others are like it."""
+        return self.cases == "completed" and self.build_mechanism.keeps_cases
 
     @property
     def counted_from_start(self) -> bool:
@@ -347,22 +354,23 @@ class Publication(ConfigTable):
             raise InputError(f"{place}: accumulate: {error}") from None
 
     def _refuse_twice(self, place: str) -> None:
-        """Refuse what breaks a series in which each case counts once.
+        """Refuse what breaks a series in which each case is in one release.
 
-        The window of a case must depend on that case's own events and on public moments.
+        With noise, the window of a case must depend on that case's own events and on public moments.
         """
         kind, window = self.build_mechanism.kind, self.build_window
-        if not self.build_mechanism.counts_cases:
+        if not self.build_mechanism.counts_cases and not self.build_mechanism.keeps_cases:
             raise InputError(
-                f'{place}: cases = "completed" is for releases of noisy counts of cases, where one charge then pays '
-                f"for the series; {kind} makes none; remove it"
+                f'{place}: cases = "completed" is for noisy counts of cases, where one charge then pays for the '
+                f"series, and for groups of cases that never change (tlkc-cohorts); {kind} makes none of these; "
+                "remove it"
             )
         if window.first is not None:
             raise InputError(
                 f'{place}: first shapes a release that grows; with cases = "completed" each release is about '
                 "the cases that completed since the last one; remove it"
             )
-        if window.tumbling and not self.gate.public_cut:
+        if self.private and window.tumbling and not self.gate.public_cut:
             origin = "" if "time" in self.window else " (the default)"
             raise InputError(
                 f'{place}: window.time = "event"{origin} closes a window when the events of all have passed it, so '
@@ -385,11 +393,26 @@ def refuse_impossible_audience(name: str, members: Sequence[Publication]) -> Non
     if len(linked) > 1:
         _refuse_roles(name, linked)
         _refuse_other_columns(name, linked)
+    if len(linked) > 1:
+        _refuse_others_beside_once(name, linked)
     if remembering:
         _refuse_other_memory(name, linked, remembering[0])
         _refuse_uncounted(name, members, remembering[0])
     if len(linked) > 1:
         _refuse_bound_of_series(name, linked)
+
+
+def _refuse_others_beside_once(name: str, linked: Sequence[Publication]) -> None:
+    """Refuse other publications in the audience of one that forgets its released cases: nothing could compare them."""
+    forgetting = next((publication for publication in linked if publication.waits), None)
+    if forgetting is None:
+        return
+    other = next(publication for publication in linked if publication is not forgetting)
+    raise InputError(
+        f"publications {forgetting.name!r} and {other.name!r} go to one audience ({name}): {forgetting.name!r} has "
+        f'cases = "completed", so it forgets the cases that it released, and nothing can count what the releases of '
+        "both give away together; give one of them another audience"
+    )
 
 
 def _refuse_roles(name: str, linked: Sequence[Publication]) -> None:

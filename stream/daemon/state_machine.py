@@ -50,7 +50,7 @@ from stream.daemon.status import (
 )
 from stream.engine.building import builder
 from stream.fold.fold import Fold
-from stream.fold.records import Command, Config, Cut, Tick
+from stream.fold.records import Command, Config, Cut, Outcome, Tick
 from stream.fold.rules import FoldRules, SourcePartition
 from stream.fold.state import digest
 from stream.ledger.checkpoints import SavedState
@@ -123,7 +123,7 @@ class RunningBuild(NamedTuple):
 
     cut: Cut
     started: float
-    decision: Future[bool]
+    decision: Future[Outcome]
 
 
 class LedgerFacts(NamedTuple):
@@ -506,15 +506,15 @@ class ActiveCoordinator:
         self._build = RunningBuild(cut, time.monotonic(), decision)
         self.fold.defer(cut, decision)
 
-    def _decide(self, cut: Cut, attempt: Attempt) -> bool:
-        """Decide an attempt durably, and return whether it was released.
+    def _decide(self, cut: Cut, attempt: Attempt) -> Outcome:
+        """Decide an attempt durably, and return the outcome for the fold.
 
         Each log line until then names publication, cut and release.
         """
         with log_fields(publication=cut.publication, cut=cut.id):
             return self._log_decision(cut, attempt)
 
-    def _log_decision(self, cut: Cut, attempt: Attempt) -> bool:
+    def _log_decision(self, cut: Cut, attempt: Attempt) -> Outcome:
         started = time.monotonic()
         pipeline = self.service.pipelines[cut.publication]
         earlier_decision = pipeline.decided(cut.id)
@@ -522,13 +522,11 @@ class ActiveCoordinator:
             # The number that the attempt gets, unless another coordinator seals it first.
             add_log_fields(release=pipeline.account.last_number + 1)
         decision = self.service.decide_attempt(cut.publication, attempt)
-        # Late events are counted since the last release. A held one may never become a release.
-        released = decision.status == "sealed"
         if self.host.spans is not None:
             self.host.spans.decided()
         if earlier_decision is not None:  # the record is folded again after a crash: nothing new was released
             log.info("cut %s: was decided before (%s)", cut.id, decision.status)
-            return released
+            return decision.outcome
         if decision.status in ("sealed", "held"):
             release = f" as release {decision.sequence}"
             add_log_fields(release=decision.sequence)
@@ -552,7 +550,7 @@ class ActiveCoordinator:
                 cut.publication,
                 decision.sequence,
             )
-        return released
+        return decision.outcome
 
     def settled(self) -> None:
         """Send late events to the dlq, if a publication is configured so.

@@ -25,7 +25,7 @@ import numpy.typing as npt
 from stream.fold.named_events import NamedEvents, named_events
 from stream.fold.records import without_cases
 from stream.fold.rules import FoldRules, PublicationRules
-from stream.fold.state import EXPOSED, PENDING, RETIRED, Batch, ColumnTable, State, digest
+from stream.fold.state import EXPOSED, PENDING, RETIRED, Batch, ColumnTable, State, digest, is_exposed
 from stream.fold.triggers import NEVER, Clocks, PendingGrowth, Publications, TriggerClock
 
 NO_CASE = -1
@@ -318,10 +318,11 @@ class Retention:
 
     * An erased case, and one whose retention is over, leaves for good (`erase`, `retire`): later events of it are
       refused.
-    * If every publication exposes each case once, a case that each of them has cut is *settled*: no later cut shows it.
-      Its events are dropped (`after_cut`). The state keeps a digest of the case, so its later events still count
-      as late and it does not count as a new case, and for each publication the numbers of dropped events. When the
-      events are dropped changes no cut and no count: it depends on sizes alone.
+    * If every publication exposes each case once, a case that each of them has cut is *settled*: its later events
+      complete nothing, and no later cut shows it, unless it waits for a release. Its events are dropped. The state
+      keeps a digest of the case, so its later events still count as late and it does not count as a new case, and for
+      each publication the numbers of dropped events. When the events are dropped changes no cut and no count: it
+      depends on sizes alone.
 
     Attributes
     ----------
@@ -374,16 +375,21 @@ class Retention:
         return len(names) - len(not_in_state) + n_forgotten
 
     def after_cut(self) -> None:
-        """Drop events of settled cases if there are enough of them; the log of the last cut was taken.
+        """Settle the cases that every publication has cut, and drop their events; the log of the last cut was taken.
 
         Its decision may still come. No state is saved before it (`Fold.snapshot`), so after a crash the cut is taken
         again, with all its events.
         """
         if not self._rules.forgets:
             return
-        state = self._state
-        state.settle(self._cut_by_all())
+        self._state.settle(self._cut_by_all())
         self._completions.close_settled()
+        if not self._rules.waits:
+            self._drop_if_many()
+
+    def _drop_if_many(self) -> None:
+        """Drop the events of settled cases if there are enough of them."""
+        state = self._state
         leaves = self._droppable()
         n_leaving = int(np.count_nonzero(leaves))
         staying = state.events.size - n_leaving + len(state.forgotten) // DIGESTS_PER_EVENT
@@ -398,16 +404,21 @@ class Retention:
         for rules in self._rules.publications:
             flags = state.events[f"flag:{rules.name}"]
             had_cut = np.zeros(state.cases.size, dtype=np.bool_)
-            had_cut[case[(flags == EXPOSED) | (flags == RETIRED)]] = True
+            had_cut[case[is_exposed(flags) | (flags == RETIRED)]] = True
             result &= had_cut
         return result
 
     def _droppable(self) -> npt.NDArray[np.bool_]:
-        """Return the events of settled cases that no publication has yet to count as late."""
+        """Return the events of settled cases that no publication has yet to count as late, or to release."""
         state = self._state
         result = state.cases["settled"][state.events["case"]]
         for rules in self._rules.publications:
-            result &= state.events[f"flag:{rules.name}"] != PENDING
+            flags = state.events[f"flag:{rules.name}"]
+            result &= flags != PENDING
+            if rules.waits:
+                waits = np.zeros(state.cases.size, dtype=np.bool_)
+                waits[state.events["case"][flags == EXPOSED]] = True
+                result &= ~waits[state.events["case"]]
         return result
 
     def forget(self, *, archive: bool | None = None) -> None:
@@ -441,7 +452,13 @@ class Retention:
         self._publications.recount()
 
     def before_cut(self, rules: PublicationRules) -> None:
-        """Remove, before a cut of one publication, the cases whose retention is over."""
+        """Remove, before a cut of one publication, the cases whose retention is over.
+
+        If cases wait for a release, the events of those that were released are dropped here: the decision on the cut
+        before has come by now, so the state does not depend on when it came.
+        """
+        if self._rules.forgets and self._rules.waits:
+            self._drop_if_many()
         if self._rules.retention is None:
             return
         self._forget_due(self._rules.retention)
@@ -455,9 +472,19 @@ class Retention:
         if now is None:
             return
         is_due = np.maximum(cases["last"], cases["arrival"]) <= now - retention
-        if np.any(is_due & cases["settled"]):
+        is_due &= cases["settled"]
+        if np.any(is_due):
             self._state.purged += 1
+            self._end_wait(is_due)
             self.forget()
+
+    def _end_wait(self, cases: npt.NDArray[np.bool_]) -> None:
+        """Retire the events of cases, bool by case code, that still wait for a release: none will show them."""
+        events = self._state.events
+        for rules in self._rules.publications:
+            if rules.waits:
+                flags = events[f"flag:{rules.name}"]
+                flags[(flags == EXPOSED) & cases[events["case"]]] = RETIRED
 
     def _retire_for(self, rules: PublicationRules) -> None:
         """Retire, at a cut of one publication with a dp promise, the cases whose retention is over for it.

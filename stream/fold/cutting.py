@@ -8,8 +8,8 @@ The way of one cut through `Cutter`:
    (`defer`), before the fold continues.
 4. While the cut is open, `exposed` returns its log.
 
-A later decision changes nothing but the counts since the last release (`unreleased`), and the next cut is the first
-to read them. So `_take` waits for it, and cuts and state do not depend on how many records were folded meanwhile.
+A later decision changes the counts since the last release (`unreleased`) and which cases wait, and the next cut is the
+first to read them. So `_take` waits for it, and cuts and state do not depend on how many records were folded meanwhile.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from stream.fold.exposure import (
     trace_order,
     within_quota,
 )
-from stream.fold.records import Cut
+from stream.fold.records import Cut, Outcome
 from stream.fold.rules import FoldRules, PublicationRules
-from stream.fold.state import BEFORE_ALL, DROPPED, EXPOSED, PENDING, State
+from stream.fold.state import BEFORE_ALL, DROPPED, EXPOSED, PENDING, RELEASED, State
 from stream.fold.triggers import Clocks, Firing, Publications, PublicationState
 from stream.values.paged import Keep, in_heap
 
@@ -49,8 +49,8 @@ class LaterDecision(Protocol):
     def done(self) -> bool:
         """Return whether `result` returns at once."""
 
-    def result(self) -> bool:
-        """Wait until the decision is durable, and return whether it released the cut. An error of it is raised."""
+    def result(self) -> Outcome:
+        """Wait until the decision is durable, and return its outcome. An error of it is raised."""
 
 
 class DeferredCut(NamedTuple):
@@ -136,24 +136,36 @@ class Cutter:
         if self.deferred is None:
             return
         cut, decision = self.deferred
-        released = decision.result()
+        outcome = decision.result()
         self.deferred = None
-        self._count_from(cut, released)
+        self._follow(cut, outcome)
 
-    def decided(self, cut: Cut, released: bool) -> None:
+    def decided(self, cut: Cut, outcome: Outcome) -> None:
         """Record that the decision on the open cut is durable.
 
-        Cuts and exposure never depend on a decision, since the fold does not read the ledger: events that a withheld
-        attempt exposed stay exposed, and leave with the next release.
+        No trigger depends on a decision, since the fold does not read the ledger: events that a withheld attempt
+        exposed stay exposed, and leave with the next release.
         """
         self._refuse_not_open(cut)
         self.open_cut = None
-        self._count_from(cut, released)
+        self._follow(cut, outcome)
 
-    def _count_from(self, cut: Cut, released: bool) -> None:
-        """Begin to count what was not released behind a released cut."""
-        if released:
+    def _follow(self, cut: Cut, outcome: Outcome) -> None:
+        """Count again behind a released cut, and let the cases that it shows wait no longer."""
+        if outcome.released:
             self._publications.states[cut.publication].unreleased = {}
+        if not self._rules_of(cut.publication).waits:
+            return
+        index = self._state.index
+        # The index gives a new code to a name that it does not have; `get` does not.
+        codes = [code for name in outcome.shown if (code := index.get(name)) is not None]
+        is_shown = np.zeros(self._state.cases.size, dtype=np.bool_)
+        is_shown[codes] = True
+        flags = self._state.events[f"flag:{cut.publication}"]
+        flags[(flags == EXPOSED) & is_shown[self._state.events["case"]]] = RELEASED
+
+    def _rules_of(self, name: str) -> PublicationRules:
+        return next(rules for rules in self._rules.publications if rules.name == name)
 
     def _refuse_not_open(self, cut: Cut) -> None:
         if self.open_cut is None or self.open_cut.id != cut.id:
@@ -331,15 +343,18 @@ class Cutter:
     def exposed(self, cut: Cut, keep: Keep = in_heap) -> Projection:
         """Return the log that the open cut exposes.
 
-        It has all events of the publication exposed so far; if each case is exposed once, those of this cut.
+        It has all events of the publication exposed so far; if each case is exposed once, those of this cut, and of
+        the cases that wait.
         """
         if self.open_cut is None or self.open_cut.id != cut.id:
             raise ValueError(f"cut {cut.id} is not open: its log is gone")
         state = self._state
         events = state.events
         flags = events[f"flag:{cut.publication}"]
-        rules = next(rules for rules in self._rules.publications if rules.name == cut.publication)
-        ordered = trace_order(events, self._new if rules.once else np.flatnonzero(flags == EXPOSED), state.rank)
+        rules = self._rules_of(cut.publication)
+        only_new = rules.once and not rules.waits
+        shown = self._new if only_new else np.flatnonzero(flags == EXPOSED)
+        ordered = trace_order(events, shown, state.rank)
         case_attributes = {name: values for name, values in state.case_attributes.items() if name != self._rules.person}
         log = project(
             events,

@@ -19,7 +19,17 @@ import numpy.typing as npt
 from models.eventlog import MISSING, Column, EventLog, Flags
 from stream.fold.completion import Completions, silent_now
 from stream.fold.rules import PublicationRules
-from stream.fold.state import DROPPED, EXPOSED, PENDING, RETIRED, Array, AttributeValues, ColumnTable, State
+from stream.fold.state import (
+    DROPPED,
+    EXPOSED,
+    PENDING,
+    RETIRED,
+    Array,
+    AttributeValues,
+    ColumnTable,
+    State,
+    is_exposed,
+)
 from stream.fold.triggers import Clocks, PublicationState, TriggerClock
 from stream.fold.window import EventsPerCase
 from stream.values.paged import Keep, in_heap
@@ -269,6 +279,9 @@ def _had_all(state: State, ordered: Positions, final: Positions) -> Flags:
 # The cut of a case depends on its own events and on the clock of ticks alone, so two logs that differ by the
 # cases of one person differ in the cuts of these cases and nowhere else. Events of a case after its cut are lost.
 #
+# Without a dp promise a case may wait (`PublicationRules.waits`): the mechanism shows it when others are like it. Each
+# cut exposes the cases that wait, as the cut after their completion took them, until a release has shown them.
+#
 # If the person of a case is known, at most `most_cases` cases of one person are exposed over all cuts, in the order in
 # which they began: that order depends on the person alone. The number is kept by pseudonym as long as the publication
 # exists, since retention and erasure remove cases, and a person whose cases were forgotten could begin again. Complete
@@ -302,7 +315,7 @@ class Once:
         flags, case = events[f"flag:{rules.name}"], events["case"]
         n_lost = self._drop_after_cut(flags, case)
         pending = np.flatnonzero(flags == PENDING)
-        complete = self.completions.complete(self.clocks.of_cases(private=True))
+        complete = self.completions.complete(self.clocks.of_cases(private=rules.private))
         if end is not None:
             # A case with events behind the end of the window belongs to a later window.
             behind_end = pending[events["time"][pending] >= end]
@@ -316,7 +329,7 @@ class Once:
     def _drop_after_cut(self, flags: Array, case: Array) -> int:
         """Drop the events that came to cases after their cut, and return how many."""
         had_cut = self.state.cases["settled"].copy()
-        had_cut[case[(flags == EXPOSED) | (flags == RETIRED)]] = True
+        had_cut[case[is_exposed(flags) | (flags == RETIRED)]] = True
         late = (flags == PENDING) & had_cut[case]
         flags[late] = DROPPED
         return int(np.count_nonzero(late))

@@ -30,7 +30,7 @@ from stream.fold.completion import Completions, Retention
 from stream.fold.cutting import Cutter, LaterDecision
 from stream.fold.exposure import Projection
 from stream.fold.named_events import NamedEvents
-from stream.fold.records import TIMES, AnyRecord, Command, Config, Cut, Delta, Heartbeat, Tick
+from stream.fold.records import TIMES, AnyRecord, Command, Config, Cut, Delta, Heartbeat, Outcome, Tick
 from stream.fold.rules import FoldRules, LogFacts
 from stream.fold.snapshot import (
     Marks,
@@ -151,9 +151,17 @@ class Fold:
         """
         return self._cutter.exposed(cut, keep)
 
-    def decided(self, cut: Cut, released: bool) -> None:
-        """Record that the publication's decision on the open cut is durable."""
-        self._cutter.decided(cut, released)
+    def decided(self, cut: Cut, released: bool, shown: Collection[str] = ()) -> None:
+        """Record that the publication's decision on the open cut is durable.
+
+        Parameters
+        ----------
+        cut
+            The open cut.
+        released, shown
+            As of `Outcome`.
+        """
+        self._cutter.decided(cut, Outcome(released, shown))
 
     def defer(self, cut: Cut, decision: LaterDecision) -> None:
         """Continue behind the open cut before it is decided; its log was taken (`exposed`).

@@ -62,6 +62,22 @@ class Cut:
         return f"{self.publication}/{self.position}/{self.row}/{self.index}"
 
 
+class Outcome(NamedTuple):
+    """Effect of a durable decision on the fold.
+
+    Attributes
+    ----------
+    released
+        Whether the cut was released: counts since the last release begin again.
+    shown
+        Pseudonyms of cases that releases show, this one or those that a person has approved since. Read only for a
+        publication whose cases wait (`PublicationRules.waits`).
+    """
+
+    released: bool
+    shown: Collection[str] = ()
+
+
 VERSION: Final = 1
 SEVERAL_VERSION: Final = 2
 """Version of deltas with `several`. A program before 0.2 would read their rows of one offset as repeats, so it must

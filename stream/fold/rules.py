@@ -39,6 +39,10 @@ class PublicationRules:
         Whether each case is exposed by one cut, the first after its completion. Later events of it are lost.
     most_cases
         Most cases of one person (`FoldRules.person`) over all cuts; None if not bounded.
+    waits
+        With `once`: whether a case waits after its cut. Each later cut exposes it again, as it was then, until a
+        decision names it as released (`Outcome.shown`). So the content of a cut depends on decisions, and no trigger
+        and no count does.
     """
 
     name: str
@@ -48,11 +52,12 @@ class PublicationRules:
     private: bool = False
     once: bool = False
     most_cases: int | None = None
+    waits: bool = False
 
     def to_mapping(self) -> dict[str, Any]:
         """Return plain values; fields that earlier programs lacked are written only if set."""
         table = {"name": self.name, "window": self.window.to_mapping(), "late": self.late}
-        for key in ("start", "private", "once", "most_cases"):
+        for key in ("start", "private", "once", "most_cases", "waits"):
             value = getattr(self, key)
             if value is not None and value is not False:
                 table[key] = value
@@ -165,11 +170,16 @@ class FoldRules:
 
     @property
     def forgets(self) -> bool:
-        """Whether every publication exposes each case once: the events of a case are then dropped after its last cut.
+        """Whether every publication shows each case once: the events of a case are then dropped after its last cut.
 
         The decision on that cut is durable by then. No later cut reads the events (`stream.fold.completion.Retention`).
         """
         return bool(self.publications) and all(publication.once for publication in self.publications)
+
+    @property
+    def waits(self) -> bool:
+        """Whether the cases of a publication wait after their cut, until a release shows them."""
+        return any(publication.waits for publication in self.publications)
 
     @property
     def counts_completions(self) -> bool:

@@ -38,10 +38,11 @@ is 32), and each value is copied about 4 times. At an eighth the copies cost 3 %
 REFUSED = -1
 """Code of a case that was erased or has left by retention: its events do not come back."""
 
-PENDING, EXPOSED, DROPPED, RETIRED = 0, 1, 2, 3
+PENDING, EXPOSED, DROPPED, RETIRED, RELEASED = 0, 1, 2, 3, 4
 """State of an event for one publication. PENDING: no cut has exposed it yet. EXPOSED: a cut did. DROPPED: it came too
 late. RETIRED: its case is over for the publication, by the retention of a dp promise or because its person has too many
-cases (`stream.fold.exposure.Once`). Retired events leave the state when every publication has retired them."""
+cases (`stream.fold.exposure.Once`). Retired events leave the state when every publication has retired them. RELEASED:
+its case waited for a release, and one has shown it (`PublicationRules.waits`)."""
 
 DERIVED = ("known:", "pending:", "had:")
 """Prefixes of columns that are computed from the others, and therefore are not in a snapshot."""
@@ -50,6 +51,12 @@ BLOCK = 1 << 18
 """Rows that a pass over all events takes at a time, so that its intermediate arrays stay small."""
 
 Array = npt.NDArray[Any]
+
+
+def is_exposed(flags: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_]:
+    """Return which events a cut has exposed, by their state for a publication; also those that were released since."""
+    exposed: npt.NDArray[np.bool_] = (flags == EXPOSED) | (flags == RELEASED)
+    return exposed
 
 
 def blocks(size: int) -> Iterator[slice]:

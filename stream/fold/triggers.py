@@ -24,7 +24,6 @@ from stream.fold.rules import FoldRules, PublicationRules, SourcePartition
 from stream.fold.state import (
     BEFORE_ALL,
     DROPPED,
-    EXPOSED,
     PENDING,
     RETIRED,
     Batch,
@@ -32,6 +31,7 @@ from stream.fold.state import (
     Partition,
     State,
     blocks,
+    is_exposed,
 )
 from stream.fold.window import First
 
@@ -201,7 +201,7 @@ class PublicationState:
 
     def forget(self, flags: npt.NDArray[np.uint8]) -> None:
         """Count events that leave the state because their case is settled; `flags`: their states."""
-        self.forgotten_exposed += int(np.count_nonzero(flags == EXPOSED))
+        self.forgotten_exposed += int(np.count_nonzero(is_exposed(flags)))
         self.forgotten_late += int(np.count_nonzero(flags == DROPPED))
 
     def reset(self, now: int | None) -> None:
@@ -689,7 +689,7 @@ class Publications:
         forgotten = counters.forgotten_exposed + counters.forgotten_late
         return {
             "seen": int(np.count_nonzero(flags != RETIRED)) + forgotten,
-            "exposed": int(np.count_nonzero(flags == EXPOSED)) + counters.forgotten_exposed,
+            "exposed": int(np.count_nonzero(is_exposed(flags))) + counters.forgotten_exposed,
             "pending": int(np.count_nonzero(flags == PENDING)),
             "late": int(np.count_nonzero(flags == DROPPED)) + counters.forgotten_late,
             "late_included": counters.late_included,

@@ -148,6 +148,8 @@ class Audience:
         self._ledger, self._reach = ledger, max_lookback
         self._memory: tuple[ReleaseKey, Any] | None = None
         """Memory that the mechanism of one release left: it grows with the log, and is not read again for every cut."""
+        self._told: set[ReleaseKey] = set()
+        """Releases whose cases `newly_shown` has returned."""
 
     @cached_property
     def seals(self) -> dict[ReleaseKey, SealEntry]:
@@ -209,6 +211,30 @@ class Audience:
             erased_releases=frozenset(account.erased_releases),
             resource_form=account.resource_form,
         )
+
+    def newly_shown(self, cases: Collection[str]) -> list[str]:
+        """Return which of some cases releases show that no earlier call has looked at.
+
+        The first call of a process looks at all releases. So a case that waits in an old state of the fold is not shown
+        again.
+
+        Parameters
+        ----------
+        cases
+            Pseudonyms of all cases that wait for a release, at a cut behind all those that were decided.
+
+        Raises
+        ------
+        UnreadableError
+            If the file of a release is gone or damaged.
+        """
+        waiting, shown = set(cases), []
+        new = [key for key in self.seals if key not in self._told]
+        for key in new:
+            stored = release_record.VariantsFile(self._file(key))
+            shown += [case for case in stored.case_ids() if case in waiting]
+        self._told.update(new)  # behind the loop: a file that cannot be read leaves all of them to the next cut
+        return shown
 
     def last_audit(self, publication: str) -> AuditDocument:
         """Return audit.json of the last release of a publication; empty before the first one."""

@@ -135,6 +135,7 @@ class AuditPart(TypedDict, total=False):
     counts: Any
     gate: Any
     audience: Any
+    cases: Any
     config_digest: Any
     budget: Any
     carries: Any

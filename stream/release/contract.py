@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Protocol
 
@@ -24,6 +24,7 @@ from models.dp.budget import Charge, Draw
 from models.errors import BoundError, InputError
 from models.eventlog import Column, EventLog, Ints
 from models.knowledge import Knowledge
+from stream.fold.records import Outcome
 from stream.ledger.entries import Ruling
 from stream.ledger.release_record import ReleaseRecord
 from stream.release.documents import AuditDocument
@@ -55,7 +56,8 @@ class Exposure:
     `publication`: which one releases; `last`: the log ends here, no other cut is to come; `roles`: those that the log
     shows in place of its resources (None: it has the resources themselves); `cases`: int64[C], where the log is a
     table of variants (`models.variants`), how many cases each of its cases represents, and its sensitive attributes are
-    classes then; `number`: of the release, if it leaves.
+    classes then; `number`: of the release, if it leaves; `once`: each case is in one release, and the log has only
+    cases that no release has shown.
     """
 
     log: EventLog
@@ -68,6 +70,15 @@ class Exposure:
     roles: tuple[str, ...] | None = None
     cases: Ints | None = None
     number: int = 1
+    once: bool = False
+
+    def without(self, names: Collection[str]) -> Exposure:
+        """Return the exposure without some cases, by their ids."""
+        if not names:
+            return self
+        gone = set(names)
+        kept = np.flatnonzero([name not in gone for name in self.log.case_ids])
+        return replace(self, log=self.log.select_cases(kept), complete=self.complete[kept])
 
     @property
     def linked(self) -> tuple[str, ...]:
@@ -100,6 +111,8 @@ class Decision:
         Reasons of the gate against it, also if the release left with a warning or was repaired.
     audit
         The operator's document; empty if a withheld attempt was never built.
+    shown
+        Pseudonyms of exposed cases that releases show by now, if cases wait for one (`PublicationSpec.waits`).
     """
 
     cut: str
@@ -107,6 +120,12 @@ class Decision:
     sequence: int = 0
     because: Sequence[Reason] = ()
     audit: AuditDocument = field(default_factory=AuditDocument)
+    shown: Collection[str] = ()
+
+    @property
+    def outcome(self) -> Outcome:
+        """What the fold reads of it. Late events are counted since the last release; a held one may never be one."""
+        return Outcome(self.status == "sealed", self.shown)
 
     @property
     def reasons(self) -> list[str]:
@@ -214,6 +233,7 @@ class Build:
       as it still can, and `not_guaranteed` lists that.
     * `files`: content of the files of a release without a log, by name; None: the files hold `log`. They do not show
       when they were made.
+    * `alone`: whether no other release of the publication holds a case of this one.
     * `since`: number of the release after which its cases were new, of the part of a build that the files
       of an increment hold; None: all cases so far.
     * `plan`: digest of the plan on a table of variants, if an engine made the build as one (stream.release.planned).
@@ -239,6 +259,7 @@ class Build:
     accumulated: EventLog | None = None
     plan: str | None = None
     files: Mapping[str, bytes] | None = None
+    alone: bool = False
     since: int | None = None
 
 

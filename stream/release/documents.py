@@ -103,7 +103,8 @@ class IncrementSection(TypedDict):
 class Manifest(TypedDict, total=False):
     """manifest.json. `content` is `map` if the release holds a process map and no log, and is absent otherwise.
 
-    `increment`: of a release whose files hold new cases alone; `counts` are of its whole set.
+    `cases`: "completed" if each case is in one release of the publication. `increment`: of a release whose files hold
+    new cases alone; `counts` are of its whole set.
     """
 
     version: int
@@ -115,6 +116,7 @@ class Manifest(TypedDict, total=False):
     chain: Chain
     published: str
     content: str
+    cases: str
     mechanism: MechanismSection
     promise: Mapping[str, Any]
     budget: Budget | None

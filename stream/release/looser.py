@@ -90,6 +90,9 @@ def discontinued(spec: PublicationSpec, earlier: AuditDocument) -> str | None:
     if earlier.get("config_digest") == spec.config_digest or former.get("kind") != spec.mechanism.kind:
         return None
     changed = spec.mechanism.changed_terms(former.get("parameters") or {})
+    former_cases, cases = earlier.get("cases", "all"), "all" if spec.once is None else "completed"
+    if spec.mechanism.keeps_cases and cases != former_cases:
+        changed = ", ".join(filter(None, (changed, f'cases = "{former_cases}"')))
     if not changed:
         return None
     return (

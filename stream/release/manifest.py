@@ -137,6 +137,8 @@ def manifest(
         "config_digest": spec.config_digest,
         "software": software(),
     }
+    if spec.once is not None:
+        body["cases"] = "completed"
     if build.files is not None:
         body["content"] = MAP
     if simulated:
@@ -161,6 +163,11 @@ UNCERTAIN = "All counts carry noise. Each has an interval, which covers the true
 AFTER_THE_CUT = "Times carry noise: some are after the moment of the release."
 
 
+ALONE = (
+    "No other release of this publication holds a case of this one: put all its releases together for the whole log."
+)
+
+
 def part_note(since: int) -> str:
     """Return the sentence on the files of an increment, which hold a part of the log."""
     return (
@@ -182,6 +189,8 @@ def reading_notes(build: Build) -> list[str]:
         notes.append(UNCERTAIN)
     if build.time_basis == "noised":
         notes.append(AFTER_THE_CUT)
+    if build.alone:
+        notes.append(ALONE)
     if build.since is not None:
         notes.append(part_note(build.since))
     return notes

@@ -192,11 +192,25 @@ class Pipeline:
     def attempt(self, attempt: Attempt) -> Decision:
         """Decide one cut, durably.
 
-        Called again for a decided cut (after a crash), it returns the same decision.
+        Called again for a decided cut (after a crash), it returns the same decision. If cases wait for a release, those
+        that a release has shown are left out, such as those of a held release that was approved since the last cut.
         """
         earlier_decision = self.decided(attempt.cut)
         if earlier_decision is not None:
             return earlier_decision
+        if not self.spec.waits:
+            return self._decide(attempt)
+        waiting = attempt.exposure.log.case_ids
+        try:
+            shown = self.audience.newly_shown(waiting)
+        except UnreadableError as lost:
+            return self._pause(attempt, lost)
+        decision = self._decide(replace(attempt, exposure=attempt.exposure.without(shown)))
+        shown += self.audience.newly_shown(waiting)  # by this decision
+        return replace(decision, shown=shown)
+
+    def _decide(self, attempt: Attempt) -> Decision:
+        """Decide a cut that has no decision yet, and whose log has no case that must not be shown."""
         ended = self.folder.ended_build()
         if ended is not None and ended.cut == attempt.cut:
             return self._withhold_ended(attempt, ended)
@@ -293,7 +307,7 @@ class Pipeline:
         A charge that a crashed attempt of this cut left is reused, not added.
         """
         spec, account = self.spec, self.account
-        if spec.once is not None and account.redraws[attempt.cut]:
+        if spec.is_paid_once and account.redraws[attempt.cut]:
             raise _WithheldError([Reason("mechanism", PAID)])
         before, after = account.spending_with(attempt.cut, spec.release_charge)
         ledger_facts = {
@@ -425,7 +439,8 @@ class Pipeline:
         exposed = released_resources(attempt.exposure.log, self.spec, self.pseudonyms, inputs.resource_form)
         context = AuditContext(
             candidate=record,
-            earlier=inputs.earlier,
+            # No case is in two releases of such a series, and no other publication goes to its audience.
+            earlier=() if self.spec.waits else inputs.earlier,
             build=build,
             exposure=replace(attempt.exposure, log=exposed),
             mechanism=self.spec.mechanism,

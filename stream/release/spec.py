@@ -25,7 +25,7 @@ or as a log that was read in some way. Promises of epsilon begin there (`stream.
 class PublicationSpec:
     """One publication and the parts of its process that bear on its releases.
 
-    * `once`: the terms under which each case counts once, None if releases show everything so far;
+    * `once`: the terms under which each case is in one release, None if releases show everything so far;
     * `accumulation`: how releases add up to a second log, None if they do not;
     * `accounting`: how the process adds charges up, and as which (epsilon, delta) it shows them;
     * `delay`: nanoseconds from the cut to the publication of a dp release, None for the other kinds;
@@ -68,6 +68,16 @@ class PublicationSpec:
     intake: Intake = "log"
 
     @property
+    def waits(self) -> bool:
+        """Whether each case is in one release, and waits for it behind the cut that follows its completion."""
+        return self.once is not None and self.mechanism.keeps_cases
+
+    @property
+    def is_paid_once(self) -> bool:
+        """Whether the charge of the first release pays for the series, because each case is in one release."""
+        return self.once is not None and self.mechanism.counts_cases
+
+    @property
     def process_limits(self) -> BudgetLimits:
         """Limits of epsilon and delta over all publications of the process."""
         return BudgetLimits(self.max_epsilon, self.max_delta)
@@ -75,7 +85,7 @@ class PublicationSpec:
     @property
     def release_charge(self) -> ReleaseCharge:
         """Charge and noise of one release."""
-        return ReleaseCharge(self.mechanism.charge(), self.draws, is_disjoint=self.once is not None)
+        return ReleaseCharge(self.mechanism.charge(), self.draws, is_disjoint=self.is_paid_once)
 
     @property
     def draws(self) -> tuple[Draw, ...]:

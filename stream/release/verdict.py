@@ -250,7 +250,7 @@ class _RulesSeen:
         bound = self.bound if self.bounded == self.releases else None
         least = parameters.get("K")
         cohorts = [cohort.get("minimality_below_k") for cohort in last.get("cohorts") or []]
-        if not cohorts:
+        if not cohorts or _shows_once(last):  # the last release then has its own cohort alone
             return SuppressionKnowledge(self.worst, self.releases, self.releases - self.measured, bound, least)
         measured = [value for value in cohorts if value is not None]
         return SuppressionKnowledge(
@@ -324,7 +324,8 @@ class PublicationSeries:
         bounds = audit.get("bounds") or {}
         self._measures_without_bound |= {measure for measure in MEASURES if f"min_{measure}" not in bounds}
         self._rules.add(audit)
-        self._count_compared(audit["sequence"], anonymity)
+        if not _shows_once(audit):  # else no case is in two releases, and there is nothing to compare
+            self._count_compared(audit["sequence"], anonymity)
         for measure in MEASURES:
             value = worst_anonymity(anonymity, measure)
             if value is not None and (self._smallest is None or value < self._smallest.value):
@@ -432,11 +433,19 @@ class PublicationSeries:
         if not_gated:
             return verdict("LIMITED", f"no bound was set on {', '.join(not_gated)}{least}")
         least_bound = min(int(last["bounds"][f"min_{measure}"]) for measure in MEASURES)
-        subject = _subject(self.released, self._compared_with, of_audience=self._has_compared_others)
+        if _shows_once(last) and self.released > 1:
+            subject = f"{self.released} releases, each case in one of them"
+        else:
+            subject = _subject(self.released, self._compared_with, of_audience=self._has_compared_others)
         promise = f"{subject}: at least {least_bound} cases match (or none)"
         if rules is not None and rules.cause:
             return verdict("LIMITED", f"{promise}, but {rules.cause}{least}")
         return verdict("SAFE", f"{promise}{least}")
+
+
+def _shows_once(audit: AuditDocument) -> bool:
+    """Return whether each case is in one release of the publication (`cases = "completed"`)."""
+    return audit.get("cases") == "completed"
 
 
 def _subject(released: int, compared_with: int | None, *, of_audience: bool = False) -> str:

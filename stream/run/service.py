@@ -304,6 +304,7 @@ class ReleaseService:
                 publication.private,
                 once=publication.cases == "completed",
                 most_cases=self._most_cases(publication),
+                waits=publication.waits,
             )
             publication_rules.append(rules)
         return FoldRules(
@@ -366,8 +367,7 @@ class ReleaseService:
     def decide(self, fold: Fold, cut: Cut) -> Decision:
         """Take the open cut through its pipeline; the fold continues when the decision is durable."""
         decision = self.decide_attempt(cut.publication, self.attempt(fold, cut))
-        # Late events are counted since the last release. A held one may never become a release.
-        fold.decided(cut, decision.status == "sealed")
+        fold.decided(cut, *decision.outcome)
         return decision
 
     def decide_attempt(self, publication: str, attempt: Attempt) -> Decision:
@@ -447,6 +447,7 @@ class ReleaseService:
             sensitive=process.sensitive,
             time_ns=cut.time_ns,
             public=tuple(name for name in spec.attributes if name in process.attributes.public),
+            once=spec.once is not None,
             last=cut.trigger == "final",
             roles=roles,
         )
@@ -579,11 +580,9 @@ class ReleaseService:
         """
         accounting, pipeline = fold.accounting(name), self.pipelines[name]
         released = pipeline.account.released_numbers
-        counts: Mapping[str, Any] = {}
-        if released:
-            last = self._audit_of(name, released[-1]) or {}
-            # Without the audit of the last release, these numbers are unknown: the publication is paused.
-            counts = last.get("counts", {"released": None, "suppressed_events": None})
+        if pipeline.spec.waits:
+            return self._tail_of_disjoint(accounting, [self._counts_of(name, number) for number in released])
+        counts: Mapping[str, Any] = self._counts_of(name, released[-1]) if released else {}
         exposed = counts.get("exposed") or 0
         if pipeline.spec.once is not None:  # a release shows its own cases only
             exposed = accounting["exposed"]
@@ -594,6 +593,38 @@ class ReleaseService:
             "released": counts["released"] if counts else 0,
             "suppressed": counts["suppressed_events"] if counts else 0,
             "pending": unexposed + exposed_but_waiting,
+            "late": accounting["late"],
+        }
+
+    def _counts_of(self, name: str, number: int) -> Mapping[str, Any]:
+        """Return the counts of a release. Without its audit they are unknown: the publication is paused then."""
+        audit = self._audit_of(name, number, AuditPart) or {}
+        return audit.get("counts", {"released": None, "suppressed_events": None})
+
+    def _tail_of_disjoint(
+        self, accounting: Mapping[str, int], counts: Sequence[Mapping[str, Any]]
+    ) -> dict[str, int | None]:
+        """Return `tail` of a series in which each case is in one release: sums over all releases.
+
+        Parameters
+        ----------
+        accounting
+            Where every accepted event is.
+        counts
+            Counts of each release.
+        """
+        released, suppressed = (
+            None
+            if any(of_release[name] is None for of_release in counts)
+            else sum(of_release[name] for of_release in counts)
+            for name in ("released", "suppressed_events")
+        )
+        out = 0 if released is None or suppressed is None else released + suppressed
+        return {
+            "seen": accounting["seen"],
+            "released": released,
+            "suppressed": suppressed,
+            "pending": accounting["seen"] - accounting["late"] - out,
             "late": accounting["late"],
         }
 
@@ -627,6 +658,8 @@ class ReleaseService:
         max_lookback: int | None
         if name is None:  # none of its records is a case: nothing links one release with another
             max_lookback = 1
+        elif any(publication.waits for publication in members):  # no case is in two releases
+            max_lookback = 0
         elif repairs:
             max_lookback = None  # a repair compares with all earlier releases
         else:

@@ -1,4 +1,4 @@
-"""Increments by a daemon: killed around the seal, the files of a set are the whole series, each event once.
+"""Series of new cases by a daemon, as increments or each case once: killed around the seal, nothing is shown twice.
 
 `tests/replay/test_increments.py` kills at every boundary.
 """
@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from stream.ledger.release_record import read
 from stream.release.failpoints import Failpoint
 from tests.kafka import scenario
 from tests.kafka.broker import Broker, ForeignBroker
@@ -66,6 +67,48 @@ def test_a_daemon_killed_around_the_seal_continues_a_set(broker: AnyBroker, name
                 frames[record["sequence"], record["first"]] = record["rows"]
         streamed = [tuple(map(str, row)) for rows in frames.values() for row in rows]
         assert len(streamed) == len(set(streamed)) == newest["counts"]["events"]
+        assert json.loads(one.command("verify", str(one.output()), "--json"))["holds"]
+    finally:
+        one.close()
+
+
+ONCE = GROUPS.replace('release = "increment"', 'cases = "completed"')
+
+
+def test_a_daemon_killed_around_the_seal_shows_each_case_once(broker: AnyBroker, name: str, tmp_path: Path) -> None:
+    """Cuts are decided by another thread while records are folded, and the process dies around three seals: no case is
+    in two releases, no event is announced twice, and the cases that have left are out of the next saved state."""
+    table = publication("groups", f"{{ new_cases = {BATCH} }}", ONCE)
+    completion = 'completion = { end_activities = ["close"] }'
+    one = Site(broker.bootstrap, name, tmp_path, table, process=completion, partitions=2)
+    around_the_seal = (Failpoint.FILES_WRITTEN, Failpoint.SEALED, Failpoint.PUBLISHED)
+    faults = [f"{boundary}:1" for boundary in around_the_seal]
+    try:
+        ingest, coordinator = Keeper(one, "ingest"), Keeper(one, "coordinator", faults)
+        for batch in range(6):
+            scenario.send(one, scenario.events(first=batch * BATCH, cases=BATCH))
+        one.wait(lambda: len(one.ledger("published")) >= 4, "four published releases")
+        one.wait(lambda: len(coordinator.codes) >= len(faults), "every planted fault")
+        one.wait(lambda: not list(one.output().glob("public/groups/.*")), "an end of what was begun")
+        codes = {coordinator.stop(), ingest.stop()}
+        assert codes <= {0, -15}, one.logs()[-4000:]  # -15: stopped before it had begun
+        assert coordinator.codes[:-1] == [-9] * len(faults), one.logs()[-4000:]
+
+        folder = one.output() / "public" / "groups"
+        manifests = [json.loads(path.read_text()) for path in sorted(folder.glob("release-*/manifest.json"))]
+        assert {manifest["cases"] for manifest in manifests} == {"completed"}
+        log = read_series(folder)
+        assert len(log) == sum(manifest["counts"]["events"] for manifest in manifests)
+        records = [read(path) for path in sorted((one.output() / "operator" / "groups").glob("*/variants.parquet"))]
+        shown = [case for record in records for case in record.case_ids]
+        assert len(shown) == len(set(shown)) == log["case:concept:name"].nunique()
+
+        frames = {}
+        for _, record in one.json("released-events"):
+            if record["t"] == "events":
+                frames[record["sequence"], record["first"]] = record["rows"]
+        streamed = [tuple(map(str, row)) for rows in frames.values() for row in rows]
+        assert len(streamed) == len(set(streamed)) == len(log)
         assert json.loads(one.command("verify", str(one.output()), "--json"))["holds"]
     finally:
         one.close()

@@ -27,6 +27,13 @@ def shown(cut, projection):
     return cut.publication, cut.trigger, cut.window, traces, complete, {name: cut.counts[name] for name in COUNTED}
 
 
+def cases_that_leave(cut, projection):
+    """A decision of every third cut shows no case, the others one half of them, which changes from cut to cut."""
+    if cut.ordinal % 3 == 0:
+        return []
+    return [case for case in projection.log.case_ids if (ord(case[-1]) + cut.ordinal) % 2]
+
+
 def run(fold, records):
     """All cuts of the records, decided as released."""
     cuts = []

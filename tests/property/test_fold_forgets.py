@@ -17,7 +17,7 @@ from stream.fold.forgotten import DIGEST_BYTES, DigestSet
 from stream.fold.records import AnyRecord, Delta, Tick
 from stream.fold.rules import FoldRules, PublicationRules
 from tests.conftest import examples
-from tests.oracles.fold_runs import S, shown
+from tests.oracles.fold_runs import S, cases_that_leave, shown
 from tests.property.test_fold_changes import Kept, lively_step, records
 
 ALWAYS, NEVER = 1 << 40, -1
@@ -36,14 +36,24 @@ COUNTING = [{"completed_cases": 1}, {"completed_cases": 3}, {"completed_cases": 
 
 def _publications(windows: list[dict[str, Any]]) -> st.SearchStrategy[tuple[PublicationRules, ...]]:
     publication = st.tuples(
-        st.sampled_from(windows), st.sampled_from(["next_release", "drop", "dlq"]), st.sampled_from([None, 1])
+        st.sampled_from(windows),
+        st.sampled_from(["next_release", "drop", "dlq"]),
+        st.sampled_from([None, 1]),
+        st.booleans(),
     )
     return st.lists(publication, min_size=1, max_size=2).map(
         lambda made: tuple(
             PublicationRules(
-                f"p{number}", read_window(window), late, 0 if "every" in window else None, True, True, most_cases=most
+                f"p{number}",
+                read_window(window),
+                late,
+                start=0 if "every" in window else None,
+                private=not waits,
+                once=True,
+                most_cases=None if waits else most,
+                waits=waits,
             )
-            for number, (window, late, most) in enumerate(made)
+            for number, (window, late, most, waits) in enumerate(made)
         )
     )
 
@@ -77,8 +87,9 @@ def observed(fold: Fold, position: int, record: AnyRecord) -> list[Any]:
     """Everything that a record brings: cuts with content and counts, dead letters, deadline and accounting."""
     found: list[Any] = []
     for cut in fold.apply(position, record):
-        found.append((cut.id, cut.ordinal, dict(cut.counts), dict(cut.accumulated), shown(cut, fold.exposed(cut))))
-        fold.decided(cut, released=cut.ordinal % 3 != 0)
+        projection = fold.exposed(cut)
+        found.append((cut.id, cut.ordinal, dict(cut.counts), dict(cut.accumulated), shown(cut, projection)))
+        fold.decided(cut, released=cut.ordinal % 3 != 0, shown=cases_that_leave(cut, projection))
     found += [list(fold.dead_letters), fold.next_deadline()]
     fold.dead_letters.clear()
     for name in fold.publications:
@@ -183,8 +194,9 @@ def test_how_events_are_divided_into_records_changes_nothing(
             last = part[0].offset - 1
             delta = Delta(src="s", p=0, prev=last, last=part[-1].offset, n=len(part), rows=part)
             for cut in fold.apply(begin + 1, delta):
-                cuts.append((cut.ordinal, dict(cut.counts), shown(cut, fold.exposed(cut))))
-                fold.decided(cut, released=True)
+                projection = fold.exposed(cut)
+                cuts.append((cut.ordinal, dict(cut.counts), shown(cut, projection)))
+                fold.decided(cut, released=True, shown=cases_that_leave(cut, projection))
         accounting = fold.accounting("p0")
         del accounting["cases"]
         found.append((cuts, accounting))

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from models.errors import RefusedError
 from stream.config.window import read_window
 from stream.fold.fold import Fold
-from stream.fold.records import AnyRecord, Command, Config, Cut, Delta, Row, Tick
+from stream.fold.records import AnyRecord, Command, Config, Cut, Delta, Outcome, Row, Tick
 from stream.fold.rules import FoldRules, PublicationRules
 from tests.conftest import examples
-from tests.oracles.fold_runs import S, shown
+from tests.oracles.fold_runs import S, cases_that_leave, shown
 from tests.property.test_fold_changes import records
 from tests.property.test_fold_changes import rules as any_rules
 from tests.property.test_fold_forgets import COUNTING, WALL, _rules, any_retention, streams
@@ -35,14 +35,15 @@ class Later:
     def __init__(self, cut: Cut, n_records: int, projection: Any) -> None:
         self.cut, self.left, self.projection = cut, n_records, projection
         self.shown = shown(cut, projection)
+        self.leaving = cases_that_leave(cut, projection)
 
     def done(self) -> bool:
         return self.left <= 0
 
-    def result(self) -> bool:
+    def result(self) -> Outcome:
         # The build reads its log until it ends: what was folded meanwhile must not show in it.
         assert shown(self.cut, self.projection) == self.shown
-        return is_released(self.cut)
+        return Outcome(is_released(self.cut), self.leaving)
 
 
 class Stream:
@@ -75,7 +76,7 @@ class Stream:
 
     def _decide(self, cut: Cut, projection: Any) -> None:
         if not self.delays:
-            self.fold.decided(cut, is_released(cut))
+            self.fold.decided(cut, is_released(cut), cases_that_leave(cut, projection))
             return
         self.later = Later(cut, self.delays[self.n_cuts % len(self.delays)], projection)
         self.n_cuts += 1
@@ -151,7 +152,7 @@ class Failed:
     def done(self) -> bool:
         return True
 
-    def result(self) -> bool:
+    def result(self) -> Outcome:
         raise OSError("the disk is full")
 
 

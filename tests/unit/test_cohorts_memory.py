@@ -164,3 +164,42 @@ def test_the_memory_has_no_value_that_was_suppressed() -> None:
     build = RELATIVE.build(timed_exposure(8))
     assert {"a", "b"} <= set(build.log.activity.values)
     assert b'"z"' not in compact_json(build.memory)
+
+
+ONCE = TlkcCohorts(K=4, C=1.0, L=1, knowledge="seq", suppression="local", min_share=0.0)
+
+
+def once(cases: int, first: int = 0) -> Exposure:
+    """Further cases of a series in which each is in one release."""
+    exposure = timed_exposure(first + cases)
+    part = np.arange(first, first + cases)
+    log = exposure.log.select_cases(part)
+    return replace(exposure, log=log, complete=exposure.complete[part], once=True)
+
+
+def test_a_series_that_shows_each_case_once_keeps_sums() -> None:
+    """No case and no activity that was suppressed: the counts by activity add up over releases, and cohorts are
+    numbered on."""
+    first = ONCE.build(replace(once(12), last=True))  # c0 waits no longer, and leaves without its z
+    assert "c0" in first.log.case_ids
+    second = ONCE.build(once(8, first=12), msgspec.json.decode(compact_json(first.memory)))
+    memory = msgspec.json.decode(compact_json(second.memory))
+    assert memory["cohorts"] == []
+    assert (memory["former"]["publication"], memory["former"]["cohorts"]) == ("p", 2)
+    assert dict(memory["former"]["recorded"]) == {"a": 20, "b": 20, "c": 19}
+    assert dict(memory["former"]["published"]) == {"a": 20, "b": 20, "c": 19}
+    assert not [name for name in (*first.log.case_ids, *second.log.case_ids) if f'"{name}"' in str(memory)]
+    assert set(second.log.case_ids) == {f"c{case}" for case in range(12, 20)}
+    assert [row["cohort"] for row in second.operator["cohorts"]] == [2]
+    assert second.alone
+
+
+def test_an_erasure_drops_the_undisclosed_times_of_a_series_without_cases() -> None:
+    """Which pairs the erased case had is not known any more, so those of all pairs go; the means were published."""
+    timed = ONCE.model_copy(update={"times": "microaggregated", "T": "minutes"})
+    memory = msgspec.json.decode(compact_json(timed.build(once(12)).memory))
+    memory["pending"] = [["a", "b", 2, 2, 90, 60], ["b", "c", 1, 1, 30, None]]
+    after = msgspec.json.decode(compact_json(TlkcCohorts.forget(memory, ["c3"])))
+    assert after["pending"] == [["a", "b", 0, 0, 0, 60], ["b", "c", 0, 0, 0, None]]
+    memory["pending"] = []
+    assert TlkcCohorts.forget(memory, ["c3"]) is memory

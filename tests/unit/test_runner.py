@@ -9,7 +9,7 @@ import pytest
 from models.errors import InputError
 from stream.config.window import read_window
 from stream.fold.fold import Fold
-from stream.fold.records import AnyRecord, Command, Cut, Delta, Tick
+from stream.fold.records import AnyRecord, Command, Cut, Delta, Outcome, Tick
 from stream.fold.rules import FoldRules, PublicationRules
 from stream.run.runner import Arrival, Runner
 
@@ -134,10 +134,10 @@ class Awaited:
     def done(self) -> bool:
         return self.has_come
 
-    def result(self) -> bool:
+    def result(self) -> Outcome:
         if self.error is not None:
             raise self.error
-        return True
+        return Outcome(released=True)
 
 
 class DeferringLoop(RecordedLoop):

@@ -210,7 +210,7 @@ def _audited(evidence: DossierEvidence, texts: DossierTexts, criterion: str, sco
             yield texts.say("measured.ka", value=least["ka"], bound=_bound(bounds, ["min_ka"], texts))
     elif criterion == "linkability" and scope == "series":
         if least["fa"] is None and least["ba"] is None:
-            yield texts.say("measured.first_release" if least["ka"] is not None else "measured.anonymity_off")
+            yield texts.say(f"measured.{_why_not_compared(evidence)}")
             return
         fa, ca, ba = (_count(least[name], texts) for name in ("fa", "ca", "ba"))
         yield texts.say("measured.comparing", fa=fa, ca=ca, ba=ba, bounds=_bound(bounds, SERIES_BOUNDS, texts))
@@ -229,6 +229,13 @@ def _audited(evidence: DossierEvidence, texts: DossierTexts, criterion: str, sco
             length, promised = anonymity.get("bk_length"), evidence.parameters.get("L")
             if promised is not None and length is not None and length != promised:
                 yield texts.say("measured.other_length", length=length, L=promised)
+
+
+def _why_not_compared(evidence: DossierEvidence) -> str:
+    """Return the name of the text on why no two releases were compared."""
+    if evidence.least["ka"] is None:
+        return "anonymity_off"
+    return "each_once" if evidence.is_once else "first_release"
 
 
 def _series_value(minimum: SeriesMinimum, bounds: Mapping[str, float], texts: DossierTexts) -> str:

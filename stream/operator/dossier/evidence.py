@@ -219,8 +219,8 @@ class DossierEvidence:
 
     @property
     def is_once(self) -> bool:
-        """Whether each case is in one release only, so that one charge pays for the series."""
-        return self.budget.get("scope") == "cases"
+        """Whether each case is in one release only. Documents of earlier versions say so in their budget alone."""
+        return self.document.get("cases") == "completed" or self.budget.get("scope") == "cases"
 
     @property
     def released(self) -> list[HistoryRow]:
@@ -356,6 +356,8 @@ def withheld_document(settings: Settings, name: str, view: LedgerView) -> AuditD
         "config_digest": spec.config_digest,
         "bounds": dict(spec.gate.bounds),
     }
+    if spec.once is not None:
+        document["cases"] = "completed"
     if spec.approval:
         document["approval"] = "required"
     return document

@@ -362,9 +362,12 @@ def _limits(evidence: DossierEvidence, texts: DossierTexts) -> Iterator[str]:
     kind, document = family(evidence.document), evidence.document
     if kind == "groups":
         yield from _limits_of_groups(evidence, texts)
+    if evidence.is_once:
+        yield texts.say("limit.once")
     if kind == "noise":
         yield texts.say("limit.labels")
-        yield texts.say("limit.once" if evidence.is_once else "limit.adds_up")
+        if not evidence.is_once:
+            yield texts.say("limit.adds_up")
         yield texts.say("limit.persons", cases=criteria.persons(evidence, texts))
         if document.get("approval"):
             yield texts.say("limit.approval")

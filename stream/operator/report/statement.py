@@ -370,6 +370,8 @@ def _released(series: Sequence[PublishedRelease]) -> Section:
             "Counts of an increment are those of its whole set. Its files hold the new cases alone: read the files of "
             "the set together."
         )
+    if counted and any(release.manifest.get("cases") == "completed" for release in series):
+        notes.append("No case is in two of these releases: their counts add up.")
     empty = [release.number for release in series if release.is_empty]
     if empty:
         subject = "This release is empty" if len(series) == 1 else f"Empty releases: {_ranges(empty)}"

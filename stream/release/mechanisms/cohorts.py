@@ -5,6 +5,9 @@ All publications of cohorts to one audience continue one registry: a case that o
 another. A publication shows the cohorts that it made. It also shows whole cohorts of others, as soon as its own window
 exposes all their cases; a part of a cohort would promise nothing. Every release is a union of whole cohorts.
 
+If each case is in one release (`cases = "completed"`), a release is its new cohort alone. The registry then
+keeps sums of the cohorts that left before (`FormerCohorts`), and no case of them.
+
 A build (`TlkcCohorts.build`) goes through these steps:
 
 1. Read the registry, and take over the cohorts of other publications that can be shown from now on.
@@ -53,9 +56,11 @@ from models.eventlog import MISSING, Column, EventLog, Ints, places_of, starts_o
 from stream.release.contract import Build, Exposure
 from stream.release.mechanisms.suppression import UNTIMED, operator_view
 from stream.release.mechanisms.tlkc import TlkcMechanism, values_words
+from stream.release.once import OncePerCase
 
-VERSION = 3
-"""Version of memory.json. Version 1 did not record which publications show a cohort."""
+VERSION = 4
+"""Version of memory.json. Version 1 did not record which publications show a cohort, version 3 had no sums of former
+cohorts."""
 
 COLUMNS_SINCE = 3
 """Version of memory.json since which a cohort is in columns."""
@@ -134,6 +139,26 @@ class Cohort(msgspec.Struct, frozen=True, eq=False):
         return self.sensitive.get(name) or _missing(len(self.cases))
 
 
+class FormerCohorts(msgspec.Struct, frozen=True):
+    """Sums over the cohorts of a series in which each case is in one release.
+
+    Attributes
+    ----------
+    publication
+        The publication that released them. No other one may continue the series: it would not know their cases.
+    cohorts
+        How many there are.
+    recorded, published
+        (activity, events) of their cases, as recorded and as published. An activity that no cohort has shown is not
+        named: it could be that of one person.
+    """
+
+    publication: str
+    cohorts: int = 0
+    recorded: list[tuple[Any, int]] = []
+    published: list[tuple[Any, int]] = []
+
+
 class Memory(msgspec.Struct, frozen=True, eq=False):
     """The document memory.json, which a build writes and the next one reads (`PublishedCohorts`)."""
 
@@ -143,6 +168,7 @@ class Memory(msgspec.Struct, frozen=True, eq=False):
     claim: Claim | None = None
     waiting: dict[str, int] = {}
     pending: list[tuple[Any, Any, int, int, int, int | None]] = []
+    former: FormerCohorts | None = None
 
     def __getitem__(self, name: str) -> Any:
         """Return a field by its key in the document."""
@@ -219,6 +245,8 @@ class PublishedCohorts:
         Number of releases that each case of the queue has waited for.
     pending
         Undisclosed part of the times of each directly-follows pair.
+    former
+        Sums over cohorts whose cases no later release shows; None if releases show all cohorts.
     """
 
     cohorts: tuple[Cohort, ...] = ()
@@ -227,6 +255,7 @@ class PublishedCohorts:
     claim: Claim | None = None
     waiting: dict[str, int] = field(default_factory=dict)
     pending: dict[Pair, Pending] = field(default_factory=dict)
+    former: FormerCohorts | None = None
 
     @classmethod
     def of(
@@ -251,7 +280,7 @@ class PublishedCohorts:
             (first, second): Pending(cases, events, owed, mean)
             for first, second, cases, events, owed, mean in kept.pending
         }
-        return replace(cls.of(kept.cohorts, items, claim), waiting=kept.waiting, pending=pending)
+        return replace(cls.of(kept.cohorts, items, claim), waiting=kept.waiting, pending=pending, former=kept.former)
 
     def memory(self) -> Memory:
         """Return the content of memory.json."""
@@ -260,7 +289,14 @@ class PublishedCohorts:
             (*pair, waiting_pair.cases, waiting_pair.events, waiting_pair.owed, waiting_pair.mean)
             for pair, waiting_pair in self.pending.items()
         ]
-        return Memory(list(self.cohorts), items, claim=self.claim, waiting=self.waiting, pending=pending)
+        return Memory(
+            list(self.cohorts),
+            items,
+            claim=self.claim,
+            waiting=self.waiting,
+            pending=pending,
+            former=self.former,
+        )
 
     @property
     def n_actual(self) -> list[int]:
@@ -280,7 +316,7 @@ class PublishedCohorts:
     def of_publication(self, name: str) -> PublishedCohorts:
         """Return the cohorts that a publication shows."""
         cohorts = [cohort for cohort in self.cohorts if name in cohort.shown]
-        return PublishedCohorts.of(cohorts, self.alphabet, self.claim)
+        return replace(PublishedCohorts.of(cohorts, self.alphabet, self.claim), former=self.former)
 
     def owned(self, publication: str) -> PublishedCohorts:
         """Return these cohorts; those without a publication become cohorts of `publication`."""
@@ -315,7 +351,10 @@ class PublishedCohorts:
     def _with(self, cohorts: Sequence[Cohort]) -> PublishedCohorts:
         """Return the same registry with other cohorts."""
         return replace(
-            PublishedCohorts.of(cohorts, self.alphabet, self.claim), waiting=self.waiting, pending=self.pending
+            PublishedCohorts.of(cohorts, self.alphabet, self.claim),
+            waiting=self.waiting,
+            pending=self.pending,
+            former=self.former,
         )
 
     def places(self, exposure: Exposure) -> Ints:
@@ -338,10 +377,13 @@ class PublishedCohorts:
     def activities(self, exposure: Exposure) -> tuple[dict[Any, int], dict[Any, int]]:
         """Count the events of the published cases by activity: as recorded, and as published."""
         is_published = self.places(exposure) >= 0
-        recorded = _counts(exposure.log.activity, is_published[exposure.log.case_of_event])
+        recorded = Counter[Any](_counts(exposure.log.activity, is_published[exposure.log.case_of_event]))
         published = Counter[Any]()
         for published_cohort in self.cohorts:
             published.update(_counts(published_cohort.activity))
+        if self.former is not None:
+            recorded.update(dict(self.former.recorded))
+            published.update(dict(self.former.published))
         return recorded, published
 
     def held_back(self, exposure: Exposure, queue: Ints) -> PublishedCohorts:
@@ -395,15 +437,30 @@ class PublishedCohorts:
             below_k=_below_k(fresh),
         )
         with_newest = PublishedCohorts.of([*self.cohorts, newest], alphabet, claim)
-        return replace(with_newest, waiting=self.waiting, pending=dict(pending or {}))
+        return replace(with_newest, waiting=self.waiting, pending=dict(pending or {}), former=self.former)
+
+    def left_behind(self, exposure: Exposure) -> PublishedCohorts:
+        """Return the registry for the next release of a series that shows each case once: sums in place of cases."""
+        recorded, published = self.activities(exposure)
+        former_cohorts = 0 if self.former is None else self.former.cohorts
+        former = FormerCohorts(
+            publication=exposure.publication,
+            cohorts=former_cohorts + len(self.cohorts),
+            recorded=[(name, count) for name, count in recorded.items() if name in published],
+            published=list(published.items()),
+        )
+        return replace(self, cohorts=(), place_of={}, former=former)
 
     def without(self, cases: Collection[str]) -> PublishedCohorts:
         """Return these cohorts without erased cases.
 
-        The pending times of every pair that an erased case shows are dropped: they could be of that case alone.
+        The pending times of every pair that an erased case shows are dropped: they could be of that case alone. The
+        pairs of a former case are not known any more, so those of all pairs are dropped then.
         """
         gone = set(cases)
         pairs_of_erased = set[Pair]()
+        if self.former is not None:
+            pairs_of_erased.update(self.pending)
         for erased_from in self.cohorts:
             for name in gone.intersection(erased_from.cases):
                 pairs_of_erased.update(itertools.pairwise(erased_from.activities_of(name)))
@@ -415,7 +472,12 @@ class PublishedCohorts:
             has_erased_case = not gone.isdisjoint(published.cases)
             remaining.append(published.without(gone) if has_erased_case else published)
         waiting = {name: releases for name, releases in self.waiting.items() if name not in gone}
-        return replace(PublishedCohorts.of(remaining, self.alphabet, self.claim), waiting=waiting, pending=pending)
+        return replace(
+            PublishedCohorts.of(remaining, self.alphabet, self.claim),
+            waiting=waiting,
+            pending=pending,
+            former=self.former,
+        )
 
     def log(self, exposure: Exposure) -> tuple[EventLog, Ints]:
         """Return every published case that the state still has, and its index in the exposed log."""
@@ -462,7 +524,8 @@ class PublishedCohorts:
     def summary(self) -> list[dict[str, int]]:
         """Return an entry for each cohort, for the operator."""
         rows = []
-        for number, published_cohort in enumerate(self.cohorts, start=1):
+        first_number = 1 if self.former is None else self.former.cohorts + 1
+        for number, published_cohort in enumerate(self.cohorts, start=first_number):
             cases = published_cohort.cases
             row = {
                 "cohort": number,
@@ -497,7 +560,7 @@ def _item_of_json(value: Any) -> Any:
 
 UNCHECKED_COHORTS = "shares for weaker knowledge in cohorts of an earlier version (they were not checked for it)"
 
-CLAIM_DEFAULTS = {"times": "ordinal", "resources": "pseudonyms"}
+CLAIM_DEFAULTS = {"times": "ordinal", "resources": "pseudonyms", "cases": "all"}
 """Value of each field that a claim may leave out."""
 
 
@@ -543,15 +606,34 @@ class TlkcCohorts(TlkcMechanism):
             "frequent, are published later); cohorts that erasure or retention made smaller",
         }
 
+    def promise_once(self, once: OncePerCase) -> Mapping[str, Any]:
+        """Return the promise of a series in which each case is in one release; see `Mechanism.promise_once`."""
+        promised = self.promise()
+        return {
+            **promised,
+            "guaranteed": f"each case is in one release only, and whatever somebody knows of it, up to {self.L} items "
+            f"({self.known_words}): in every release at least {self.K} cases match it (or none), also for somebody "
+            f"who compares all releases to this audience{values_words(self.C, 'the matching cases of a release')}",
+            "against_whom": f"a recipient of all releases to this audience who knows at most {self.L} items of a "
+            "case and which release shows it",
+        }
+
     def build(self, exposure: Exposure, memory: Any = None) -> Build:
-        """Build the published cases as they were, and a new cohort.
+        """Build the published cases as they were, and a new cohort; only that if each case is in one release.
 
         Raises
         ------
         BoundError
-            If the queue has to wait: a release that repeats the last one would be no release.
+            If the queue has to wait: a release that repeats the last one would be no release. Or if another publication
+            has released cases to the audience and keeps none of them.
         """
         before = PublishedCohorts.read(memory)
+        former = before.former
+        if former is not None and former.publication != exposure.publication:
+            raise BoundError(
+                f"tlkc-cohorts: publication {former.publication} has released cases to this audience and keeps none of "
+                "them, so they could be released again; give this publication another audience"
+            )
         published = before.taken_over(exposure)
         claim = self._claim(exposure)
         claim_of_all = _claim_of_all(published, claim)
@@ -587,6 +669,7 @@ class TlkcCohorts(TlkcMechanism):
             n_actual=max(cohorts.n_actual),
             held=cohorts.held(exposure),
             immutable=True,
+            alone=exposure.once,
             cohort=cohorts.cohort_of(exposure, origin),
             weakened=has_unchecked_cohorts or cohorts.size > log.n_cases,
             public=_public(cohorts, fresh),
@@ -596,7 +679,7 @@ class TlkcCohorts(TlkcMechanism):
                 "cohorts": cohorts.summary(),
                 "late_lost": cohorts.late(exposure),
             },
-            memory=registry.memory(),
+            memory=(registry.left_behind(exposure) if exposure.once else registry).memory(),
         )
 
     def _joined(
@@ -642,6 +725,8 @@ class TlkcCohorts(TlkcMechanism):
             claim["public"] = sorted(exposure.public)
         if exposure.roles is not None:
             claim["resources"] = "roles"
+        if exposure.once:
+            claim["cases"] = "completed"
         return claim
 
     def _fresh(
@@ -734,7 +819,8 @@ class TlkcCohorts(TlkcMechanism):
         if not memory:
             return memory
         published = PublishedCohorts.read(memory)
-        if published.place_of.keys().isdisjoint(cases) and published.waiting.keys().isdisjoint(cases):
+        is_unknown = published.place_of.keys().isdisjoint(cases) and published.waiting.keys().isdisjoint(cases)
+        if is_unknown and not (published.former and published.pending):
             return memory
         return msgspec.to_builtins(published.without(cases).memory(), enc_hook=np.ndarray.tolist)
 

@@ -11,8 +11,9 @@ audit that looks back at all releases, alone.
 `--increments` measures releases as increments instead (issue 40): the default publication (cohorts of completed cases,
 with all audits) with `release = "increment"` and a window of `--cases` completed cases, over a log of `--cuts` such
 windows of cases of 2 to 18 events. Printed as JSON: CPU seconds of each cut by stage, resident memory after it, and
-the ratio of the last three cuts to the three around the tenth, by stage. The target is a ratio of 1.3. `--profile`
-prints the functions with the most CPU time of the last cut.
+the ratio of the last three cuts to the three around the tenth, by stage. The target is a ratio of 1.3. With `--once`
+each case is in one release instead (`cases = "completed"`). `--profile` prints the functions with the most CPU time of
+the last cut.
 """
 
 from __future__ import annotations
@@ -180,15 +181,15 @@ def looking_back(spent: list[float]) -> Iterator[None]:
         CorrespondenceAudit.measure = measured  # type: ignore[method-assign]
 
 
-def measure_increments(cuts: int, cases: int, activities: int, *, profile: bool) -> dict[str, Any]:
-    """Measure a series of increments of constant size."""
+def measure_increments(cuts: int, cases: int, activities: int, *, once: bool, profile: bool) -> dict[str, Any]:
+    """Measure a series of increments of constant size, or of releases that show each case once."""
     events = cuts * cases * EVENTS_OF_CASE
     log = drawn_log(events, activities, "zipf")
     bounds = presets.bounds(log, ())
     mechanism = {"kind": "tlkc-cohorts", **bounds, "suppression": "local"}
     publication = presets.publication(
         "research", {"completed_cases": cases}, mechanism, presets.series_gate(presets.K, local=True)
-    ).model_copy(update={"release": "increment"})
+    ).model_copy(update={"cases": "completed"} if once else {"release": "increment"})
     settings_of_series = Settings(process=Process(completion=Completion(log_end=True)), publication=(publication,))
 
     profiler = cProfile.Profile(time.process_time) if profile else None
@@ -206,6 +207,7 @@ def measure_increments(cuts: int, cases: int, activities: int, *, profile: bool)
         "cuts": len(replay.rows),
         "cases": cases,
         "activities": activities,
+        "once": once,
         "cpu": round(time.process_time() - began, 1),
         "ratio": ratios_of_last(replay.rows),
         "each": [{name: round(value, 3) for name, value in row.items()} for row in replay.rows],
@@ -285,6 +287,7 @@ def main() -> None:
     parser.add_argument("--log", type=Path, help="another log than BPIC 2012")
     parser.add_argument("--increments", action="store_true", help="the default kind as increments, of a drawn log")
     parser.add_argument("--activities", type=int, default=ACTIVITIES, help="with --increments: activities of the log")
+    parser.add_argument("--once", action="store_true", help="with --increments: each case in one release")
     parser.add_argument("--profile", action="store_true", help="with --increments: profile the last cut")
     parser.add_argument("--cases", type=int, default=100, help="new cases a cut")
     parser.add_argument("--first", type=int, help="new cases of the first cut, if different")
@@ -294,7 +297,8 @@ def main() -> None:
     parser.add_argument("--json", action="store_true")
     chosen = parser.parse_args()
     if chosen.increments:
-        measured = measure_increments(chosen.cuts, chosen.cases, chosen.activities, profile=chosen.profile)
+        sizes = chosen.cuts, chosen.cases, chosen.activities
+        measured = measure_increments(*sizes, once=chosen.once, profile=chosen.profile)
         print(json.dumps(measured))
         return
     folder = Path(os.environ.get("VEILSTREAM_LOGS", ROOT.parent / "shared" / "logs"))

@@ -1,10 +1,15 @@
 """Memory of a coordinator over years of events whose cases are each released once.
 
-`python -m benchmarks.years_in_memory [--events 1000000] [--kept] [--archive] [--json]`. Cases of ten events each arrive
-evenly over a year; a few hundred are open at a time, and a tenth of the cases gets one event after its release. One
-publication with `cases = "completed"` is cut once a week. A checkpoint is saved every `--checkpoint` events, as the
-daemon does. Each cut is projected, and its decision follows at once: mechanism, audits and files are not part of this
-benchmark.
+`python -m benchmarks.years_in_memory [--events 1000000] [--kept | --released] [--archive] [--json]`. Cases of
+ten events each arrive evenly over a year; a few hundred are open at a time, and a tenth of the cases gets one
+event after its release. One publication with `cases = "completed"` is cut once a week. A checkpoint is saved
+every `--checkpoint` events, as the daemon does. Each cut is projected, and its decision follows at once:
+mechanism, audits and files are not part of this benchmark.
+
+With `--released` each cut is released: the default kind (cohorts, with all audits and the bounds of a replay) and
+`dp-variants`, both weekly and both with `cases = "completed"`, without a broker. Activities are drawn (20, by Zipf's
+law), so that traces hardly repeat. Printed too: CPU seconds of each cut of the cohorts, those of the last three over
+those around the tenth, and released cases and events.
 
 With `--kept` a second publication shows everything again, so that no event may be dropped. With `--archive` dropped
 events are written to an encrypted archive; its files and bytes are printed too.
@@ -29,19 +34,26 @@ import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from benchmarks.scale import Counted
 from connectors.store.blobs import open_blobs
+from stream.config.settings import Settings
 from stream.config.window import read_window
 from stream.fold.fold import Fold
-from stream.fold.records import AnyRecord, Delta, PlainRow, Tick
+from stream.fold.records import AnyRecord, Cut, Delta, PlainRow, Tick
 from stream.fold.rules import FoldRules, PublicationRules
 from stream.ledger.archive import Archive
 from stream.ledger.checkpoints import Checkpoints, SavedState
 from stream.ledger.envelope import KEY_BYTES, Keys
+from stream.release.schedule import SimulatedClock
+from stream.run import presets
 from stream.run.keeper import StateKeeper
+from stream.run.service import ReleaseService
 from stream.values.memory import Bytes, give_back
 
 DAY = 86_400_000_000_000
@@ -52,6 +64,10 @@ CASE_DAYS = 2
 RECORD_ROWS = 2_000
 LATE_SHARE = 10
 """One case of this many has an event after its release."""
+
+ACTIVITIES = 20
+DRAWS = 1_000_003
+"""Drawn activities before they repeat. It is prime, so no case gets the activities of an earlier one."""
 
 
 class CountedCheckpoints(Checkpoints):
@@ -74,11 +90,64 @@ def rules(*, kept: bool) -> FoldRules:
     return FoldRules(tuple(publications), end_activities=("end",), inactivity=30 * DAY, key="k")
 
 
-def records(n_events: int) -> Iterator[tuple[int, AnyRecord]]:
+def settings_of_releases() -> Settings:
+    """Return a process whose two publications release each case once, every week."""
+    weekly = {"cases": "completed", "start": "2024-01-01T00:00:00Z", "window": {"every": "7d", "time": "wall"}}
+    cohorts = {"kind": "tlkc-cohorts", "L": 2, "K": presets.K, "C": 1.0, "suppression": "local"}
+    gate = presets.series_gate(presets.K, local=True)
+    noise = {"kind": "dp-variants", "epsilon": 1.0, "delta_dp": 1e-6}
+    return Settings.model_validate(
+        {
+            "process": {"name": "years", "completion": {"end_activities": ["end"], "inactivity": "30d"}},
+            "publication": [
+                {**weekly, "name": "research", "mechanism": cohorts, "gate": gate, "formats": ["parquet"]},
+                {**weekly, "name": "statistics", "mechanism": noise, "formats": ["parquet"]},
+            ],
+        }
+    )
+
+
+class Releases:
+    """The service that releases each cut, and the cost of the cuts of the cohorts."""
+
+    def __init__(self, folder: Path) -> None:
+        self.service = ReleaseService(settings_of_releases(), folder, clock=SimulatedClock())
+        self.cpu_of_cuts: list[float] = []
+        self.cases, self.events, self.withheld = 0, 0, 0
+
+    def rules(self) -> FoldRules:
+        """Return the rules of its fold."""
+        return replace(self.service.rules(embedded=False), key="k")
+
+    def decide(self, fold: Fold, cut: Cut) -> None:
+        """Release one cut."""
+        begin = time.process_time()
+        decision = self.service.decide(fold, cut)
+        if cut.publication == "research":
+            self.cpu_of_cuts.append(time.process_time() - begin)
+            counts = decision.audit.get("counts") or {}
+            self.cases += counts.get("released_cases") or 0
+            self.events += counts.get("released") or 0
+            print(f"cut {len(self.cpu_of_cuts)}: {self.cpu_of_cuts[-1]:.2f} CPU s", file=sys.stderr, flush=True)
+        self.withheld += decision.status == "withheld"
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the figures."""
+        around_tenth, last = sum(self.cpu_of_cuts[8:11]), sum(self.cpu_of_cuts[-3:])
+        return {
+            "released_cases": self.cases,
+            "released_events": self.events,
+            "withheld_cuts": self.withheld,
+            "cpu_of_cuts": [round(seconds, 2) for seconds in self.cpu_of_cuts],
+            "ratio_of_last": round(last / around_tenth, 2) if around_tenth else None,
+        }
+
+
+def records(n_events: int, *, drawn: bool = False) -> Iterator[tuple[int, AnyRecord]]:
     """Yield position and record: deltas in order of event time, and a tick at the time of the last event of each."""
     rows: list[PlainRow] = []
     position = 0
-    for offset, (time_ns, case, activity) in enumerate(_events(n_events)):
+    for offset, (time_ns, case, activity) in enumerate(_events(n_events, drawn=drawn)):
         rows.append((offset, case, activity, time_ns, f"r{offset % 50}", None, None, False))
         if len(rows) == RECORD_ROWS or offset == n_events - 1:
             first = rows[0][0]
@@ -87,19 +156,24 @@ def records(n_events: int) -> Iterator[tuple[int, AnyRecord]]:
             position, rows = position + 2, []
 
 
-def _events(n_events: int) -> Iterator[tuple[int, str, str]]:
-    """Yield time, case and activity of each event.
+def _events(n_events: int, *, drawn: bool) -> Iterator[tuple[int, str, str]]:
+    """Yield time, case and activity of each event. With `drawn` activities are drawn, else 20 traces repeat.
 
     Events go through the open cases in turn: one case begins, and one ends, with every ten events.
     """
     n_cases = max(1, n_events // EVENTS_OF_CASE)
     n_open = max(1, n_cases * CASE_DAYS // 365)
     step = YEAR // n_events
+    weights = 1 / np.arange(1, ACTIVITIES + 1)
+    draws = np.random.default_rng(0).choice(ACTIVITIES, size=DRAWS, p=weights / weights.sum())
+    drawn_activities = cycle([f"a{place}" for place in draws.tolist()])
     for number in range(n_events):
         block, place = divmod(number, n_open * EVENTS_OF_CASE)
         round_, member = divmod(place, n_open)
         case = block * n_open + member
-        activity = "end" if round_ == EVENTS_OF_CASE - 1 else f"a{(case * 7 + round_ * round_) % 20}"
+        activity = next(drawn_activities) if drawn else f"a{(case * 7 + round_ * round_) % ACTIVITIES}"
+        if round_ == EVENTS_OF_CASE - 1:
+            activity = "end"
         weeks_earlier = 14 * n_open
         is_late = round_ == 5 and case >= weeks_earlier and case % LATE_SHARE == 0
         if is_late:  # in place of an event of this case
@@ -114,6 +188,7 @@ def main() -> None:
     parser.add_argument("--events", type=int, default=1_000_000)
     parser.add_argument("--checkpoint", type=int, default=20_000, help="events between two checkpoints")
     parser.add_argument("--kept", action="store_true", help="a second publication shows everything again")
+    parser.add_argument("--released", action="store_true", help="each cut is released, with all audits")
     parser.add_argument("--archive", action="store_true", help="dropped events go to an archive")
     parser.add_argument("--restore", type=Path, help="only restore the checkpoint of this folder, and print its cost")
     arguments = parser.parse_args()
@@ -122,13 +197,16 @@ def main() -> None:
         return
     with tempfile.TemporaryDirectory() as folder:
         sizes = arguments.events, arguments.checkpoint
-        result = measure(Path(folder), *sizes, kept=arguments.kept, archived=arguments.archive)
+        releases = Releases(Path(folder) / "out") if arguments.released else None
+        result = measure(Path(folder), *sizes, kept=arguments.kept, archived=arguments.archive, releases=releases)
         command = [sys.executable, "-m", "benchmarks.years_in_memory", "--restore", folder]
         result["restart"] = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
     print(json.dumps({**result, "load": round(os.getloadavg()[0], 1)}, indent=2))
 
 
-def measure(folder: Path, n_events: int, checkpoint: int, *, kept: bool, archived: bool) -> dict[str, Any]:
+def measure(
+    folder: Path, n_events: int, checkpoint: int, *, kept: bool, archived: bool, releases: Releases | None = None
+) -> dict[str, Any]:
     """Fold a year of events with checkpoints, and return its cost."""
     files = Counted()
     archive = Archive(open_blobs(folder, "operator"), Keys(bytes(KEY_BYTES)))
@@ -137,13 +215,19 @@ def measure(folder: Path, n_events: int, checkpoint: int, *, kept: bool, archive
     checkpoints = CountedCheckpoints(folder, ops=files)
     keeper = StateKeeper(checkpoints, archive=archive)
     give_back()
-    fold = Fold(replace(rules(kept=kept), archive=archived))
+    fold_rules = rules(kept=kept) if releases is None else releases.rules()
+    fold = Fold(replace(fold_rules, archive=archived))
     resident_before = resident()
-    fold_cpu, save_cpu, released, since_save = 0.0, 0.0, 0, 0
+    fold_cpu, save_cpu, release_cpu, released, since_save = 0.0, 0.0, 0.0, 0, 0
     resident_of_twentieths: list[int] = []
-    for position, record in records(n_events):
+    for position, record in records(n_events, drawn=releases is not None):
         begin = time.process_time()
         for cut in fold.apply(position, record):
+            if releases is not None:
+                begin_of_cut = time.process_time()
+                releases.decide(fold, cut)
+                release_cpu += time.process_time() - begin_of_cut
+                continue
             log = fold.exposed(cut).log
             released += log.n_cases if cut.publication == "once" else 0
             del log
@@ -165,18 +249,20 @@ def measure(folder: Path, n_events: int, checkpoint: int, *, kept: bool, archive
         "events": n_events,
         "kept": kept,
         "released_cases": released,
+        **({} if releases is None else releases.as_json()),
         **(archive_sizes(archive) if archived else {}),
         "rows": fold.state.events.size,
         "cases": fold.state.cases.size,
         "forgotten_cases": len(fold.state.forgotten),
-        "late": fold.accounting("once")["late"],
+        "late": fold.accounting(fold_rules.publications[0].name)["late"],
         "resident_bytes": resident_of_twentieths,
         "peak_resident_bytes": peak_resident() - resident_before,
         "checkpoint_bytes": 0 if newest is None else newest.size,
         "whole_state_bytes": len(fold.snapshot()),
         "checkpoint_bytes_written": files.written,
         "whole_saves": checkpoints.whole_saves,
-        "fold_cpu_seconds": round(fold_cpu, 2),
+        "fold_cpu_seconds": round(fold_cpu - release_cpu, 2),
+        "release_cpu_seconds": round(release_cpu, 2),
         "checkpoint_cpu_seconds": round(save_cpu, 2),
     }
 

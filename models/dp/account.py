@@ -139,7 +139,9 @@ def _saving(stretch: Stretch, has_ended: bool) -> Charge:
 
 @lru_cache(maxsize=4096)
 def loss_of_stretch(stretch: Stretch, has_ended: bool) -> Charge:
-    """Return the epsilon of a composed stretch and its delta: those of the draws, and the delta of one release.
+    """Return the epsilon and the delta of a composed stretch.
+
+    The delta is the sum of those of the draws, and the delta of one release.
 
     Parameters
     ----------
@@ -167,7 +169,14 @@ def loss_of_stretch(stretch: Stretch, has_ended: bool) -> Charge:
 
 
 def composed(draws: tuple[Draw, ...], number: int = 1) -> Composition:
-    """Return the privacy loss of so many releases that each draw this noise, but for the deltas of the draws.
+    """Return the privacy loss of releases with equal noise, without the deltas of the draws.
+
+    Parameters
+    ----------
+    draws
+        The noise of one release.
+    number
+        Number of releases.
 
     Raises
     ------

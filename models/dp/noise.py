@@ -33,7 +33,7 @@ MAX_SCALE = 2.0**56
 
 
 def scale_for(sensitivity: Fraction | int, epsilon: Fraction) -> float:
-    """Return sensitivity / epsilon as a float, rounded up: the noise is never smaller than what was asked for."""
+    """Return sensitivity / epsilon as a float, rounded up, so that the noise is never too small."""
     if epsilon <= 0 or sensitivity <= 0:
         raise InputError("noise needs epsilon > 0 and sensitivity > 0")
     exact = Fraction(sensitivity) / epsilon
@@ -57,10 +57,11 @@ def checked_scale(scale: float, term: str = "epsilon (amun: delta)") -> float:
 
 
 def grid_down(epsilons: npt.NDArray[np.float64], steps: int = 200) -> npt.NDArray[np.float64]:
-    """Round each epsilon *down* to a geometric grid of at most `steps` + 1 values between the least and the largest.
+    """Round each epsilon down to a value of a geometric grid.
 
-    Rounding down means more noise, never less. Few scales keep the library able to draw the same noise (a new scale
-    costs it twenty draws). Up to `steps` distinct values stay as they are.
+    The grid has at most `steps` + 1 values, from the least epsilon to the largest. A smaller epsilon has more noise,
+    never less. The grid saves time: the first draw of each scale costs the library as much as twenty further ones. Up
+    to `steps` distinct values stay as they are.
     """
     distinct = np.unique(epsilons)
     if len(distinct) <= steps:
@@ -134,15 +135,19 @@ class NoiseSource:
         return np.argsort(self.words(size), kind="stable").astype(np.int64)
 
     def weighted_order(self, weights: npt.NDArray[Any]) -> Ints:
-        """Return all places in the order of draws without replacement, with chances proportional to the weights.
+        """Return all places in the order of weighted draws without replacement.
 
-        Efraimidis and Spirakis (2006): sort by Exp(1) / weight. Weights are positive.
+        The chance of a place is in proportion to its weight, which is positive.
+
+        References
+        ----------
+        Efraimidis and Spirakis 2006: sort by Exp(1) / weight.
         """
         exponential = -np.log1p(-self.uniform(len(weights)))
         return np.argsort(exponential / weights, kind="stable").astype(np.int64)
 
     def identifiers(self, size: int) -> tuple[str, ...]:
-        """Return fresh case ids of 80 random bits: they reveal nothing about the case or its place in the source."""
+        """Return fresh case ids of 80 random bits, which reveal nothing about the cases or their order."""
         raw = self.words(-(-10 * size // 8)).tobytes()[: 10 * size].hex().encode()
         return tuple(np.frombuffer(raw, dtype="S20").astype("U20").tolist())
 
@@ -153,7 +158,10 @@ def secure() -> NoiseSource:
 
 
 def simulated(seed: int) -> NoiseSource:
-    """Return a seeded source for tests and benchmarks. Its draws are reproducible, hence `private = False`."""
+    """Return a seeded source for tests and benchmarks.
+
+    Its draws can be repeated, so it is not `private`.
+    """
     return NoiseSource(np.random.default_rng(seed))
 
 

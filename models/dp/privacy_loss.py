@@ -102,9 +102,21 @@ def scale_at(distance: Fraction, sensitivity: int) -> float:
 
 
 def gaussian_part(epsilon: Fraction, delta: Fraction, pure: Iterable[Fraction]) -> Fraction:
-    """Return the largest m^2, in `DISTANCES` parts of a square of epsilon, that the Gaussian stages may have.
+    """Return the largest squared distance m^2 that the Gaussian stages may have together.
 
-    They are then (epsilon, delta)-DP together with stages that are (pure_i, 0)-DP. It is 0 if there is no such part.
+    With it they are (epsilon, delta)-DP, together with other stages that are (pure_i, 0)-DP.
+
+    Parameters
+    ----------
+    epsilon, delta
+        The privacy of all stages together.
+    pure
+        The epsilon of each stage without a delta.
+
+    Returns
+    -------
+    Fraction
+        A multiple of epsilon^2 / `DISTANCES`; 0 if no such multiple is small enough.
     """
     least = Fraction(epsilon) ** 2 / DISTANCES
     stages = list(pure)

@@ -40,7 +40,7 @@ class DeltaReader(PartitionReader):
         super().__init__(topic(process, "delta"), 0, source)
 
     def read(self, first: int, until: int) -> Iterator[tuple[int, bytes | None, int]]:
-        """Yield offset, value and leader epoch of the records from `first` up to `until` (exclusive), in order."""
+        """Yield offset, value and leader epoch of the records from `first` to `until` - 1, in order."""
         for record in self.records(first, until):
             yield record.offset, record.value, int(record.leader_epoch)
 
@@ -397,7 +397,10 @@ class DeltaTopic:
         yield from complete(self._reader.read(following, until), following, self._reread)
 
     def complete(self, records: Iterable[DeltaRecord], position: int) -> Iterator[DeltaRecord]:
-        """Yield the records behind `position` that Faust delivers; those that it skipped are read by this class."""
+        """Yield the records after `position` that Faust delivers, and those that it skipped.
+
+        Skipped records are read once more, by a consumer of this class.
+        """
         return complete(records, self.anchor.offset(position + 1), self._reread)
 
     def _reread(self, first: int, until: int) -> Iterator[DeltaRecord]:
@@ -410,7 +413,15 @@ class DeltaTopic:
                 yield record
 
     def recorded_rules(self) -> FoldRules | None:
-        """Return the rules of the first config record, for a fold from the start of the topic; None if it has none."""
+        """Return the rules of the first config record, for a fold from the start of the topic.
+
+        The result is None if the topic has no config record.
+
+        Raises
+        ------
+        RefusedError
+            If the topic has lost its first records.
+        """
         begin = self._reader.begin()
         if begin > 0 or self.anchor.begin > 0:
             raise RefusedError(

@@ -137,7 +137,17 @@ def application(process: str, role: str, source: Source, folder: Path, transport
 
 
 def offer_health(app: faust.App, port: int | None, probe: Probe, longest_step: float = STUCK_SECONDS) -> None:
-    """Serve /healthz and /readyz of the application, if a port is configured (see `stream.daemon.health.serve`)."""
+    """Serve /healthz and /readyz of the application, if a port is configured.
+
+    Parameters
+    ----------
+    app
+        The application, whose event loop serves the endpoints.
+    port
+        The configured port; None if there is none.
+    probe, longest_step
+        As `stream.daemon.health.serve` takes them.
+    """
     if port is None:
         return
 

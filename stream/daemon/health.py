@@ -134,7 +134,10 @@ STUCK_SECONDS = LONGEST_BUILD / SECOND
 
 
 def faulty_state(contact: BrokerContact) -> str | None:
-    """Return the state of a process that runs and cannot do its work; None if nothing is known to hinder it."""
+    """Return the state of a process that runs and cannot do its work.
+
+    The result is None if nothing is known to hinder it.
+    """
     if contact.away:
         return "broker away"
     return "unreadable" if unreadable_partitions.partitions else None
@@ -175,7 +178,10 @@ async def serve(port: int, probe: Probe, longest_step: float = STUCK_SECONDS) ->
 
 
 def serve_refusal(port: int | None, role: str, code: int) -> None:
-    """Serve the endpoints of a process that refused and waits, from its own thread: it is alive, and not ready."""
+    """Serve the endpoints of a process that refused to start and waits.
+
+    They report that it is alive and not ready, from a thread of their own.
+    """
     if port is None:
         return
     body = msgspec.json.encode({"role": role, "state": "refused", "exit_code": code})

@@ -620,7 +620,10 @@ class ActiveCoordinator:
             self.host.watch.metrics.checkpoint_took(seconds)
 
     def save_last(self) -> None:
-        """Wait for the build that runs, and write a last checkpoint if the state changed and is between two records."""
+        """Wait for the build that runs, and write a last checkpoint.
+
+        None is written if the state did not change, or is in the middle of a record.
+        """
         self.runner.settle(wait=True)
         if self.position > self.saved and self.runner.between_records:
             self.save(mirror=True)

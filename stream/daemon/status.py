@@ -397,7 +397,10 @@ class StatusFile:
 
 
 def end_text(error: BaseException) -> str:
-    """Return why a process ends, as its log says it: of an unexpected error only the type, which is no content."""
+    """Return why a process ends, as its log reports it.
+
+    Of an unexpected error this is the type alone, since its text may hold content.
+    """
     if isinstance(error, VeilstreamError):
         return str(error)
     short = shortage(error) if isinstance(error, OSError) else not_allowed(error)

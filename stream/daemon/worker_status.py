@@ -53,7 +53,15 @@ class WorkerStatusFile:
 
 
 def stopped_partitions(output: Path, now: float) -> list[str]:
-    """Return the partitions that the running workers of a folder cannot read, each as `topic/number at offset N`."""
+    """Return the partitions that running workers cannot read, each as `topic/number at offset N`.
+
+    Parameters
+    ----------
+    output
+        The folder of the workers.
+    now
+        The time in seconds since 1970. A worker without a recent heartbeat does not run.
+    """
     stopped: set[str] = set()
     for path in (OperatorLayout(output).faust("ingest")).glob("status-*.json"):
         with suppress(OSError, msgspec.DecodeError):  # replaced or removed at this moment

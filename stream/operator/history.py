@@ -26,7 +26,13 @@ from stream.release.verdict import LOG_END, Verdict, verdicts
 
 
 def ledger_view(output: Path) -> LedgerView:
-    """Return the facts in the ledger of an output folder, read without a lock. InputError if it has no ledger."""
+    """Return the facts in the ledger of an output folder, read without a lock.
+
+    Raises
+    ------
+    InputError
+        If the folder has no ledger.
+    """
     return read_view(ledger_in(output))
 
 
@@ -61,7 +67,9 @@ def refuse_other_process(settings: Settings, folder: Path) -> None:
 
 
 def looser_than_released(settings: Settings, output: Path) -> list[str]:
-    """Return what a configuration allows and the last releases of a folder did not, and terms that no series changes.
+    """Return warnings about terms of a configuration that differ from those of the last releases.
+
+    They name looser terms, and terms that a series cannot change.
 
     Raises
     ------
@@ -121,7 +129,7 @@ class HistoryRow(TypedDict):
 
 
 def history(output: Path) -> list[HistoryRow]:
-    """Return a row for each attempt: publication, sequence, status, cut, time, trigger, cases, events, reasons."""
+    """Return a row for each attempt of an output folder, in the order of the ledger."""
     return read(output).rows
 
 
@@ -212,7 +220,20 @@ def attacks_sentence(output: Path, publication: str, sequence: int) -> str:
 
 
 def read_json(path: Path | str, kind: Any = Any) -> Any:
-    """Read a document of an output folder, or the keys of it that a TypedDict names; InputError if it is damaged."""
+    """Read a JSON document of an output folder.
+
+    Parameters
+    ----------
+    path
+        The file.
+    kind
+        A TypedDict whose keys alone are read; every key by default.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, or is damaged.
+    """
     try:
         with open(path, "rb") as file:
             return msgspec.json.decode(file.read(), type=kind)

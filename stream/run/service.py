@@ -613,18 +613,16 @@ class ReleaseService:
         counts
             Counts of each release.
         """
-        released, suppressed = (
-            None
-            if any(of_release[name] is None for of_release in counts)
-            else sum(of_release[name] for of_release in counts)
-            for name in ("released", "suppressed_events")
-        )
-        out = 0 if released is None or suppressed is None else released + suppressed
+        released = _sum_of_known([of_release["released"] for of_release in counts])
+        suppressed = _sum_of_known([of_release["suppressed_events"] for of_release in counts])
+        n_left = 0  # events of cases that are in a release
+        if released is not None and suppressed is not None:
+            n_left = released + suppressed
         return {
             "seen": accounting["seen"],
             "released": released,
             "suppressed": suppressed,
-            "pending": accounting["seen"] - accounting["late"] - out,
+            "pending": accounting["seen"] - accounting["late"] - n_left,
             "late": accounting["late"],
         }
 
@@ -740,6 +738,12 @@ def _refuse_stopped(fold: Fold, name: str, number: int) -> None:
         raise InputError(f"{refusal}: a gap is open (veilstream gap rewind or accept); approve it again after that")
     if name in fold.publications and fold.publications[name].paused:
         raise InputError(f"{refusal}: {name} is paused (veilstream resume {name}); approve it again after that")
+
+
+def _sum_of_known(values: Sequence[int | None]) -> int | None:
+    """Return the sum of the values; None if one is unknown."""
+    known = [value for value in values if value is not None]
+    return sum(known) if len(known) == len(values) else None
 
 
 def mirror_of(settings: Settings, output: Path, ops: FileOps | None = None) -> Mirror | None:

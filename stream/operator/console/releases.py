@@ -156,7 +156,7 @@ def _facts(audit: AuditDocument) -> Iterator[tuple[str, str]]:
     if counts.get("released_cases") is not None:
         yield "Cases and events", f"{counts['released_cases']} cases, {counts.get('released', 0)} events"
         if lost.get("kept") is not None:  # With noise a share can be above 100 %, and means nothing.
-            yield "Kept", f"{100 * lost['kept']:.3g} % of the events seen so far"
+            yield "Kept", f"{100 * lost['kept']:.3g} % of the events that it could show"
     mechanism = audit.get("mechanism")
     if mechanism:
         yield "Mechanism", str(mechanism.get("kind", ""))

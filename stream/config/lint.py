@@ -53,9 +53,12 @@ def _showing_all(settings: Settings) -> list[Publication]:
 
 def _memory(settings: Settings) -> Iterator[str]:
     """Note what publications cost that show everything again, and from which size an engine must build them."""
-    names = ", ".join(repr(publication.name) for publication in _showing_all(settings))
+    showing_all = _showing_all(settings)
+    names = ", ".join(repr(publication.name) for publication in showing_all)
     if not names:
         return
+    may_forget = all(publication.build_mechanism.keeps_cases for publication in showing_all)
+    instead = '. With cases = "completed" released cases are forgotten (docs/series.md)' if may_forget else ""
     million = 1_000_000
     for_release = 4 * GIBIBYTE // DISTINCT_RELEASE_BYTES // million
     for_state = 4 * GIBIBYTE // STATE_BYTES // million
@@ -64,7 +67,7 @@ def _memory(settings: Settings) -> Iterator[str]:
         f"million events a year add {STATE_BYTES} MB each year, and take {RELEASE_BYTES} MB while a release is made, "
         f"or {DISTINCT_RELEASE_BYTES:,} MB if nearly every case has a trace of its own. Then with 4 GiB an engine must "
         f"build releases of more than {for_release} million events ([engine], docs/scale.md). The state itself ends at "
-        f"{for_state} million"
+        f"{for_state} million{instead}"
     )
 
 

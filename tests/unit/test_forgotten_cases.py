@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -45,13 +46,15 @@ class Process:
         self.fold = fold
         self._clock = 0
 
-    def take(self, record: AnyRecord, *, released: bool = True) -> list[dict[str, tuple[str, ...]]]:
+    def take(
+        self, record: AnyRecord, *, released: bool = True, shows: Sequence[str] = ()
+    ) -> list[dict[str, tuple[str, ...]]]:
         """Fold a record, and return the traces of each of its cuts by case."""
         cuts = []
         for cut in self.fold.apply(self.fold.position + 1, record):
             log = self.fold.exposed(cut).log
             cuts.append(dict(zip(log.case_ids, map(tuple, log.traces()), strict=True)))
-            self.fold.decided(cut, released=released)
+            self.fold.decided(cut, released=released, shown=shows)
         return cuts
 
     def events(self, *events: str) -> None:
@@ -65,9 +68,11 @@ class Process:
         self._clock += 100
         self.take(Tick(at=self._clock * S))
 
-    def release(self, publication: str, *, released: bool = True) -> dict[str, tuple[str, ...]]:
-        """Take a cut of a publication, and return the traces that it shows."""
-        (cut,) = self.take(Command(name="release", publication=publication), released=released)
+    def release(
+        self, publication: str, *, released: bool = True, shows: Sequence[str] = ()
+    ) -> dict[str, tuple[str, ...]]:
+        """Take a cut of a publication, and return the traces that it exposes; its release shows the cases `shows`."""
+        (cut,) = self.take(Command(name="release", publication=publication), released=released, shows=shows)
         return cut
 
 
@@ -276,3 +281,52 @@ def test_a_case_that_is_over_before_any_event_counted_is_no_new_case(restarted: 
     process.take(Delta(src="s", p=0, prev=1, last=2, n=1, key="k", rows=[in_time]))
     counted = process.fold.accounting("p")
     assert (counted["new_cases"], counted["new_events"]) == (0, 1)
+
+
+def waiting(**fields: Any) -> Process:
+    """Return a process whose cases wait for a release: c1 was released, c2 waits, and c3 is open."""
+    groups = PublicationRules("g", MANUAL, once=True, waits=True)
+    process = Process(Fold(rules(groups, **fields)))
+    process.events("c1 a", "c1 z", "c2 b", "c2 z", "c3 a")
+    assert process.release("g", shows=["c1"]) == {"c1": ("a", "z"), "c2": ("b", "z")}
+    return process
+
+
+def test_a_case_waits_as_it_was_until_a_release_shows_it() -> None:
+    """Later events of it are lost, also while it waits. The case that was shown leaves the state before the next cut,
+    and is in no cut any more."""
+    process = waiting()
+    process.events("c2 a", "c3 z")
+    assert process.release("g", released=False) == {"c2": ("b", "z"), "c3": ("a", "z")}
+    assert set(process.fold.state.index) == {"c2", "c3"}
+    assert digest("c1") in process.fold.state.forgotten
+    assert process.release("g", shows=["c2", "c3"]) == {"c2": ("b", "z"), "c3": ("a", "z")}
+    assert process.release("g") == {}
+    assert process.fold.accounting("g") == {
+        **process.fold.accounting("g"), "seen": 7, "exposed": 6, "pending": 0, "late": 1,
+    }  # fmt: skip
+
+
+def test_a_name_that_no_case_has_is_no_case() -> None:
+    """A release may show cases that were erased since: nothing is made of their names."""
+    process = waiting()
+    process.release("g", shows=["c9"])
+    assert "c9" not in process.fold.state.index
+    assert len(process.fold.state.index) == 2
+
+
+def test_retention_ends_a_wait() -> None:
+    """The events of a case that nothing released leave at that time: it is in no later cut."""
+    process = waiting(retention=50 * S)
+    assert set(process.fold.state.index) == {"c1", "c2", "c3"}
+    process.events("c4 a")  # the clock moves by 100 s
+    assert process.release("g") == {}
+    assert set(process.fold.state.index) == {"c3", "c4"}
+    assert digest("c2") in process.fold.state.forgotten
+
+
+def test_a_restored_state_knows_which_cases_wait() -> None:
+    """Released and waiting cases are two states of an event."""
+    process = waiting()
+    restored = Process(Fold.restore(process.fold.snapshot()))
+    assert restored.release("g") == {"c2": ("b", "z")}

@@ -261,8 +261,12 @@ def test_check_config_states_what_publications_cost_that_show_everything_again(t
     assert "'research', 'statistics'" in note
     assert "119 MB each year" in note
     assert "more than 4 million events" in note  # of 1,030 bytes in 4 GiB
+    assert 'cases = "completed"' not in note  # noise keeps its budget with it, but other kinds have no such way
     alone = sources.load(written(tmp_path, ONCE_PER_CASE))
     assert not [note for note in notes(alone) if "show earlier cases again" in note]
     assert not [warning for warning in warnings(alone) if "stay in the state" in warning]
+    cohorts = AGAIN.replace('"dp-variants", epsilon = 1, delta_dp = 1e-6', '"tlkc-cohorts", K = 5')
+    (note,) = [note for note in notes(sources.load(written(tmp_path, cohorts))) if "show earlier cases again" in note]
+    assert note.endswith('With cases = "completed" released cases are forgotten (docs/series.md)')
     together = sources.load(written(tmp_path, ONCE_PER_CASE + AGAIN))
     assert [warning for warning in warnings(together) if "stay in the state, since 'again'" in warning]

@@ -11,7 +11,11 @@ import sqlite3
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from tests.kafka import scenario, verifier
 from tests.kafka.chaos.world import HOSTS, Witness, entries_of
@@ -35,7 +39,7 @@ def kind_of(line: str) -> str:
 
 def disagreements(site: Witness) -> list[str]:
     """Return the lines of the verifier and of the budget about a settled site."""
-    return [*scenario.disagreements(site, "shared"), *_budget(site), *_copies(site)]
+    return [*scenario.disagreements(site, "shared"), *_budget(site), *_copies(site), *_each_once(site)]
 
 
 def _budget(site: Witness) -> Iterator[str]:
@@ -105,6 +109,25 @@ def _first(entry: dict[str, Any], seen: set[str]) -> bool:
     fresh = key not in seen
     seen.add(key)
     return fresh
+
+
+def _each_once(site: Witness) -> Iterator[str]:
+    """Check that no case is in two releases of `groups`, by the operator's files of the hosts that have them."""
+    burned = {(entry["publication"], entry["sequence"]) for entry in site.ledger("burned")}
+    sealed = {entry["sequence"] for entry in site.ledger("seal") if entry["publication"] == "groups"}
+    releases_of_case: dict[str, set[int]] = defaultdict(set)
+    for number in sealed - {number for name, number in burned if name == "groups"}:
+        paths = [site.output(host) / f"operator/groups/{number:06d}/variants.parquet" for host in HOSTS]
+        for path in filter(Path.exists, paths):
+            try:
+                cases = pq.read_table(path, columns=["case"]).column("case").to_pylist()
+            except (OSError, pa.ArrowInvalid):
+                continue  # a fault has damaged it, or removes it at this moment
+            for case in cases:
+                releases_of_case[case].add(number)
+    repeated = sum(len(numbers) > 1 for numbers in releases_of_case.values())
+    if repeated:
+        yield f"doubled: {repeated} cases are in two releases that show each case once"
 
 
 Trace = tuple[str, ...]

@@ -28,7 +28,7 @@ from stream.testing import armed
 from stream.testing.proxy import Proxy
 from tests.kafka import scenario
 from tests.kafka.broker import Broker, classpath
-from tests.kafka.site import AnyProcess, Site
+from tests.kafka.site import AnyProcess, Site, publication
 from tests.patience import patient_time, wait_for_end
 from tests.ports import free_ports
 
@@ -414,7 +414,14 @@ class Pump:
         self._producer.close(timeout=10)
 
 
-KEPT = 'attributes = { public = ["amount"] }'
+KEPT = 'attributes = { public = ["amount"] }\ncompletion = { end_activities = ["close"] }'
+GROUPS = (
+    'audience = "groups"\n'
+    'cases = "completed"\n'
+    'mechanism = { kind = "tlkc-cohorts", L = 1, K = 3, C = 1 }\n'
+    "audit = { risk = false, utility = false }\n"
+)
+"""A publication that shows each case once. What it shows depends on its releases, not on the topics alone."""
 TOP = 'key = "{key}"\ncheckpoint_key = "{storage}"\nstore = "{store}"\nmin_free_bytes = 0\n'
 
 
@@ -426,9 +433,8 @@ class World:
         self.armoury = folder / "armed"
         self.armoury.mkdir(parents=True)
         top = TOP.format(key=secrets.token_hex(32), storage=secrets.token_hex(32), store=folder / "shared")
-        self.site = Witness(
-            broker.bootstrap, name, folder, scenario.publications(), partitions=PARTITIONS, process=KEPT, top=top
-        )
+        publications = scenario.publications() + publication("groups", f"{{ new_cases = {scenario.WINDOW} }}", GROUPS)
+        self.site = Witness(broker.bootstrap, name, folder, publications, partitions=PARTITIONS, process=KEPT, top=top)
         self.crashes: Counter[str] = Counter()
         """Last lines of the processes that ended by themselves and are started again."""
         self.hung: list[str] = []

@@ -23,7 +23,7 @@ from models.attacks.true_linker import RealPartners, least_over_n, true_linker_o
 from models.errors import InputError, RefusedError
 from models.eventlog import Ints
 from stream.ledger.release_record import ReleaseRecord
-from stream.release.audits.comparison import Comparison, altered, changes, partners, seen_as, simple
+from stream.release.audits.comparison import Comparison, altered, changes, forget, partners, seen_as, simple
 from stream.release.contract import Applicability, Audit, AuditContext, Reads
 from stream.release.documents import AnonymitySection, PairRow, PairSection, TrueLinkerRow
 
@@ -135,6 +135,9 @@ class CorrespondenceAudit(Audit):
         elif status == "ok":
             body["results"] = self._all_exact(context, earlier_of_publication, compared)
         body["true_linker"] = [*map(_true_linker_row, earlier_of_publication, real), *other_results]
+        if context.once is not None:  # no other release is compared with it
+            forget(candidate)
+            candidate.cache.clear()
         return {"status": status, "reason": reason, **body}
 
     def against_other_publications(

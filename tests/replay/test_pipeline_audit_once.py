@@ -96,11 +96,11 @@ def test_a_window_that_is_skipped_when_it_is_empty_is_flagged(monkeypatch: pytes
     assert "attempt" in finding.witness
 
 
-def _counted_again(self: Cutter, cut: Any) -> Any:
+def _counted_again(self: Cutter, cut: Any, *keep: Any) -> Any:
     """Expose all earlier cases too, as if each release showed everything so far."""
     flags = self._state.events[f"flag:{cut.publication}"]
     self._new = np.flatnonzero(flags == EXPOSED)
-    return _EXPOSED(self, cut)
+    return _EXPOSED(self, cut, *keep)
 
 
 _EXPOSED = Cutter.exposed

@@ -185,14 +185,19 @@ def test_the_verdict_says_that_each_case_is_in_one_release(made: Path, tmp_path:
         assert (anonymity["status"], anonymity["results"], anonymity["true_linker"]) == ("ok", [], [])
 
 
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the log, the configuration, and an undisturbed run in a process of its own."""
+    folder = tmp_path_factory.mktemp("world")
+    write_log(LOG, folder / "log.xes")
+    assert run(folder / "log.xes", configured(folder), folder / "calm") == 0
+    return folder
+
+
 @pytest.mark.parametrize("boundary", [*BOUNDARIES, "checkpointed"])
-def test_kill_at_a_boundary(tmp_path: Path, boundary: str) -> None:
+def test_kill_at_a_boundary(world: Path, tmp_path: Path, boundary: str) -> None:
     """The run continues as if nothing had been: the same decisions, and the same cases in each release."""
-    config = configured(tmp_path)
-    log = tmp_path / "log.xes"
-    write_log(LOG, log)
-    calm, output = tmp_path / "calm", tmp_path / "out"
-    assert run(log, config, calm) == 0
+    log, config, calm, output = world / "log.xes", world / "config.toml", world / "calm", tmp_path / "out"
     nth = 2 if boundary == "checkpointed" else 3
     assert run(log, config, output, at=boundary, nth=nth) == KILLED
     before = verifier.digests(output)

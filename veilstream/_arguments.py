@@ -64,7 +64,7 @@ def _is_names(value: Any) -> bool:
 
 
 class ArgumentType(NamedTuple):
-    """What an annotation accepts, in words for messages and as a predicate."""
+    """The values that an annotation accepts, in words for messages and as a predicate."""
 
     words: str
     accepts: Callable[[Any], bool]
@@ -114,7 +114,7 @@ TYPES: Mapping[str, ArgumentType] = {
     "Structure": TEXT,
     "Unit": TEXT,
 }
-"""What each annotation of a public function accepts, apart from None.
+"""The values that each annotation of a public function accepts, apart from None.
 
 Annotations are compared as they are written: their names are imported for the type checker alone, since these imports
 are slow. Logs and literals are not here: they are checked where they are read.

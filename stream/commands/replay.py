@@ -251,6 +251,12 @@ def _show(outcome: ReplayOutcome, output: Path, rows: Sequence[Mapping[str, Any]
             f"{output}), then veilstream "
             f"approve {publication} {number} -o {output} --by NAME --why TEXT, or reject"
         )
+    for name, tail in outcome.tail.items():
+        if tail["late"]:
+            console.print(
+                f"{name}: {tail['late']} of {tail['seen']} events came too late and are in no release: after the cut "
+                "that took their case, or behind a window"
+            )
     console.print(
         f"{outcome.events} events in {outcome.seconds:.1f} s; releases: {output}/public, audits: {output}/operator"
     )

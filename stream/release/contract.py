@@ -124,7 +124,7 @@ class Decision:
 
     @property
     def outcome(self) -> Outcome:
-        """What the fold reads of it. Late events are counted since the last release; a held one may never be one."""
+        """The part that the fold reads. A held release does not count as one: it may never leave."""
         return Outcome(self.status == "sealed", self.shown)
 
     @property

@@ -279,7 +279,7 @@ class Pipeline:
 
     @property
     def _pages(self) -> ColumnFiles | None:
-        """Where the columns of cuts and releases stay outside of the heap; None if they stay in it."""
+        """Files for the columns of cuts and releases; None if these stay in the heap."""
         return None if self.built_by is None else self.built_by.pages
 
     # before anything is charged

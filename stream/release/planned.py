@@ -36,7 +36,7 @@ class BuiltBy(Protocol):
 
     @property
     def pages(self) -> ColumnFiles:
-        """Where the columns of cuts and releases stay, outside of the heap."""
+        """Files for the columns of cuts and releases, which so stay outside of the heap."""
         ...
 
     def __call__(self, place: Place, mechanism: Mechanism, exposure: Exposure, memory: Any = None) -> Build:
@@ -155,7 +155,7 @@ def applied(planned: Planned, exposure: Exposure, row: Ints, pages: ColumnFiles)
     row
         int64[C], row of each case; -1 for cases that do not leave.
     pages
-        Where the released cases stay.
+        Files for the released cases.
     """
     build = planned.build
     if len(build.origin) and int(build.origin.min()) < 0:

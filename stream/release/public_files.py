@@ -58,7 +58,7 @@ def shuffled(build: Build, pages: ColumnFiles | None = None) -> tuple[EventLog, 
     build
         The release.
     pages
-        Where the columns of the log stay; in the heap if not given.
+        Files for the columns of the log; in the heap if not given.
 
     Returns
     -------

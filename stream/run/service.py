@@ -609,7 +609,7 @@ class ReleaseService:
         Parameters
         ----------
         accounting
-            Where every accepted event is.
+            Numbers of accepted events by their outcome (`Fold.accounting`).
         counts
             Counts of each release.
         """

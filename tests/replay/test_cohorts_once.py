@@ -183,6 +183,7 @@ def test_the_verdict_says_that_each_case_is_in_one_release(made: Path, tmp_path:
     for _, decision in outcome.decisions:
         anonymity = decision.audit["anonymity"]
         assert (anonymity["status"], anonymity["results"], anonymity["true_linker"]) == ("ok", [], [])
+        assert decision.audit["series"]["reason"] == "no case is in two releases"
 
 
 @pytest.fixture(scope="module")

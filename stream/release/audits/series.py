@@ -52,6 +52,8 @@ class SeriesAudit(Audit):
             return _not_measured("not_applicable", "needs the audit anonymity")
         if pairs["status"] != "ok":
             return _not_measured(pairs["status"], pairs["reason"])
+        if context.once is not None:
+            return _not_measured("ok", "no case is in two releases")
         records = [*context.earlier[-self.last :], context.candidate]
         if len(records) < 3:
             return _not_measured("ok", "a series begins with the third release")

@@ -22,7 +22,7 @@ def command(
     json: options.Json = False,
 ) -> int:
     """List releases and withheld attempts of an output folder; exit 3 if a publication has released nothing."""
-    from stream.operator.history import read
+    from stream.operator.history import late_sentence, read
     from stream.release.verdict import exit_code
 
     history = read(folder)
@@ -37,6 +37,8 @@ def command(
         console.print(filled(HEAD, [_cells(row) for row in of_publication], title=name, word_columns=4))
         reasons = [(str(row["sequence"] or row["status"]), row["time"][:16], _why(row)) for row in of_publication]
         show_reasons(console, reasons)
+        if late := late_sentence(of_publication):
+            console.print(f"{name}: {late}", soft_wrap=True)
     return exit_code(verdicts)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypedDict, cast
@@ -113,6 +114,8 @@ class HistoryRow(TypedDict):
         Share of the events exposed so far, if cases are counted.
     decision
         Decision of the gate (with `warned` and `repaired` the reasons state its findings).
+    late
+        Accepted events up to the cut that no release can show: they came after their window, or after their case left.
     """
 
     publication: str
@@ -126,6 +129,7 @@ class HistoryRow(TypedDict):
     kept: float | None
     decision: str | None
     reasons: list[str]
+    late: int | None
 
 
 def history(output: Path) -> list[HistoryRow]:
@@ -279,4 +283,29 @@ def _row(
         "kept": lost.get("kept") if counted else None,
         "decision": shown.get("gate", {}).get("decision"),
         "reasons": [*reasons, *looser],
+        "late": _late(shown),
     }
+
+
+def _late(shown: AuditDocument) -> int | None:
+    """Return the events that the fold left out, and those that came to cases of published cohorts."""
+    late = shown.get("counts", {}).get("late")
+    return None if late is None else late + (shown.get("late_lost") or 0)
+
+
+def late_sentence(rows: Sequence[HistoryRow]) -> str:
+    """Return how many events of a publication are in no release, in words; empty if none came too late.
+
+    Parameters
+    ----------
+    rows
+        Attempts of the publication. The counts add up from cut to cut, so the last one is the total.
+    """
+    counts = [row["late"] for row in rows if row["late"] is not None]
+    if not counts or not counts[-1]:
+        return ""
+    events = "1 event" if counts[-1] == 1 else f"{counts[-1]} events"
+    return (
+        f"{events} came too late for any release, up to the last cut: after their case left, or behind a window. "
+        "Allow more time (allowed_lateness, completion) if this grows"
+    )

@@ -148,6 +148,7 @@ class AuditPart(TypedDict, total=False):
     cohorts: Any
     loss: Any
     looser: Any
+    late_lost: Any
     on_violation: Any
 
 

@@ -353,7 +353,8 @@ class AuditDocument(Manifest, total=False):
     """audit.json: the manifest, the position of the cut, and everything that was measured; the operator's alone.
 
     `counts` are of the fold here; `seconds`: by stage; `bounds`: what the gate asked; `suppressed`: items
-    by name; `looser`: terms of the release that protect less than those of the one before it.
+    by name; `late_lost`: events so far that came to a case after its cohort was published; `looser`: terms of the
+    release that protect less than those of the one before it.
     """
 
     cut: CutPosition
@@ -375,4 +376,5 @@ class AuditDocument(Manifest, total=False):
     bounds: dict[str, float]
     gate: GateSection
     looser: list[str]
+    late_lost: int
     on_violation: str

@@ -157,8 +157,8 @@ FOLD = (
         "late_events",
         "events",
         PUBLICATION,
-        "Events left out because they came after their window.",
-        "Look at it when `allowed_lateness` may be too short for a source.",
+        "Events in no release because they came after their window, or after the cut that took their case.",
+        "Look at it when `allowed_lateness` or a completion may be too short for a source.",
     ),
     _gauge(
         "watermark_timestamp_seconds",

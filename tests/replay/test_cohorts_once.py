@@ -168,6 +168,29 @@ def test_every_event_is_accounted_for(made: Path) -> None:
         assert exposed in (None, counts["exposed"])
 
 
+@pytest.mark.parametrize("cases", ["completed", "all"])
+def test_events_that_came_too_late_are_on_every_page(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], cases: str
+) -> None:
+    """Nobody can publish them any more: `releases` and the report say how many there are, as the audits do."""
+    path = configured(tmp_path, cases)
+    path.write_text(path.read_text().replace('"6h"', '"1h"'))
+    outcome = replayed(tmp_path, final=True)
+    last = outcome.decisions[-1][1].audit
+    late = last["counts"]["late"] + last.get("late_lost", 0)
+    assert late > 1
+    if cases == "completed":
+        assert late == outcome.tail[NAME]["late"]
+
+    assert execute(["releases", str(tmp_path / "out")]) == 0
+    assert f"{NAME}: {late} events came too late for any release" in " ".join(capsys.readouterr().out.split())
+    assert execute(["releases", str(tmp_path / "out"), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["attempts"][-1]["late"] == late
+    page = tmp_path / "report.html"
+    assert execute(["report", str(tmp_path / "out"), "-o", str(page)]) == 0
+    assert f"<p>{late} events came too late for any release" in page.read_text(encoding="utf-8")
+
+
 def test_the_verdict_says_that_each_case_is_in_one_release(made: Path, tmp_path: Path) -> None:
     """SAFE under the four bounds, although no two releases are compared: there is nothing to compare."""
     gate = f"gate = {{ min_ka = {K}, min_fa = {K}, min_ca = {K}, min_ba = {K}, max_minimality = 0 }}"

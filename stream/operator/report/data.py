@@ -669,7 +669,6 @@ def _attempt(row: LabelledRow, document: AuditDocument) -> AttemptRow:
         "suppressed_cases": counts.get("suppressed_cases"),
         "suppressed_events": counts.get("suppressed_events"),
         "pending": counts.get("pending"),
-        "late": counts.get("late"),
         "published": document.get("published"),
         "warned": row["status"] in RELEASED and row["decision"] == "warned",
         "repaired": row["status"] in RELEASED and row["decision"] == "repaired",

@@ -35,7 +35,6 @@ class AttemptRow(LabelledRow):
     suppressed_cases: int | None
     suppressed_events: int | None
     pending: int | None
-    late: int | None
     published: str | None
     warned: bool
     repaired: bool

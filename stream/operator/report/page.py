@@ -17,6 +17,7 @@ import msgspec
 from markupsafe import Markup
 
 from models.dp.account import RULE_TEXTS
+from stream.operator.history import late_sentence
 from stream.operator.papers import Links
 from stream.operator.report import figures, plots
 from stream.operator.report.document import AnonymityRow, AttemptRow, HappenedRow, PublicationReport, Report
@@ -96,6 +97,7 @@ def _shown(publication: PublicationReport) -> Mapping[str, Any]:
         "symbol": SIGNS[publication["safe"]["verdict"]],
         "counted": any(row["cases"] is not None for row in publication["attempts"]),
         "tally": _tally(publication["attempts"]),
+        "late": late_sentence(publication["attempts"]),
         "cases": _figures(figures.cases(publication)),
         "anonymity": _figures(figures.anonymity(publication)),
         "by_n": _by_n(measured[-MOST_RELEASES:], publication["bounds"]),

@@ -30,7 +30,7 @@ from connectors.bad_rows import BYTES, FIELDS, QUOTES, BadRows, PlaceOfRow
 from connectors.columns import resolved, shape, typed
 from connectors.folders import joined, parts
 from connectors.formulas import guarded, unguarded
-from connectors.frame import check_columns, check_names, flat_columns, from_frame, names_of_log
+from connectors.frame import check_columns, check_names, check_width, flat_columns, from_frame, names_of_log
 from connectors.output import clean, isodurations, isoformat, writing
 from connectors.reading import SEPARATORS, Reading, UndeclaredError
 from connectors.xes_stream import opened
@@ -500,6 +500,9 @@ def _dialect(path: Path, reading: Reading, encoding: str, errors: str = "strict"
         raise InputError(f"{path}: the file is empty; the first line has to name the columns")
     if "\0" in first:
         raise InputError(f"{path}: line {skipped + 1} holds zero bytes; no text, or name its --encoding")
+    # Before the line is split by every separator: that would take a minute for a million columns.
+    used_separators = SEPARATORS if separator is None else (separator,)
+    check_width(1 + max(map(first.count, used_separators)), f"{path}: line {skipped + 1}")
     separator = separator or _detected_separator(path, reading, encoding, skipped, errors)
     header = next(_records(path, Dialect(encoding, separator, False, skipped, (), errors), header=True))[1]
     # A byte order mark remains if the given encoding has none.

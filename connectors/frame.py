@@ -7,6 +7,7 @@ One row is one event. Case attributes are columns `case:X`, with the same value 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -180,17 +181,42 @@ def _refuse_missing(missing: Mapping[str, str], header: list[str], source: str) 
         return
     lacking = ", ".join(f"{name!r} ({role})" for role, name in missing.items())
     hint = ",".join(f"{role}=..." for role in missing)
+    named = ", ".join(header[:_NAMED_COLUMNS]) or "none"
+    if len(header) > _NAMED_COLUMNS:
+        named += f" and {len(header) - _NAMED_COLUMNS} more"
     raise InputError(
-        f"{source}: no column {lacking}; it has {', '.join(header) or 'none'}; map them with --columns {hint} "
-        "(veilstream inspect guesses)"
+        f"{source}: no column {lacking}; it has {named}; map them with --columns {hint} (veilstream inspect guesses)"
     )
 
 
+MOST_COLUMNS = 16_384
+"""Most columns of a table: no spreadsheet has more. `inspect` takes some milliseconds for each."""
+
+_NAMED_COLUMNS = 50
+"""Most columns that an error lists."""
+
+
+def check_width(n_columns: int, source: str) -> None:
+    """Refuse a table that has too many columns to be a log.
+
+    Raises
+    ------
+    InputError
+        If it has more than `MOST_COLUMNS`.
+    """
+    if n_columns > MOST_COLUMNS:
+        raise InputError(
+            f"{source}: {n_columns} columns, and at most {MOST_COLUMNS} are read; a log has a row for each event "
+            "(exchange rows and columns?), or name the sign between columns with --separator"
+        )
+
+
 def check_names(header: list[str], names: ColumnNames, source: str) -> None:
-    """Check that the header consists of names, each of them once."""
+    """Check that the header consists of names, each of them once, and not of too many."""
+    check_width(len(header), source)
     if _missing(header, names):
         _check_header(header, source)
-    twice = sorted({name for name in header if header.count(name) > 1})
+    twice = sorted(name for name, number in Counter(header).items() if number > 1)
     if twice:
         raise InputError(f"{source}: column {', '.join(map(repr, twice))} appears twice; rename one")
 

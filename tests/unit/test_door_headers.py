@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
+import veilstream as vs
+from connectors.frame import MOST_COLUMNS
 from connectors.logs import read_log
 from connectors.reading import Reading
 from models.errors import InputError
@@ -37,3 +40,35 @@ def test_a_line_of_values_is_no_header(tmp_path: Path, line: tuple[str, ...]) ->
     with pytest.raises(InputError, match="line 1 looks like values") as error:
         read_log(_table(tmp_path, *line))
     assert not set(line) & set(str(error.value).split("'"))
+
+
+@pytest.mark.parametrize("given", [{}, {"separator": "comma"}], ids=str)
+def test_a_table_that_is_too_wide_is_refused_before_it_is_split(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: dict[str, str]
+) -> None:
+    """A table with a column for each patient: splitting its first line by every separator took half a minute."""
+    path = _table(tmp_path, *NAMES.values(), *(f"c{number}" for number in range(MOST_COLUMNS)))
+    monkeypatch.setattr("connectors.csv._records", None)  # nothing splits a line
+    wide = f"log.csv: line 1: {MOST_COLUMNS + 3} columns, and at most {MOST_COLUMNS} are read"
+    with pytest.raises(InputError, match=wide):
+        read_log(path, reading=Reading(columns=NAMES, **given))
+
+
+def test_the_widest_table_of_a_spreadsheet_is_read(tmp_path: Path) -> None:
+    """A spreadsheet may write all of its columns, most of them without a name."""
+    path = _table(tmp_path, *NAMES.values(), *[""] * (MOST_COLUMNS - 3))
+    assert read_log(path, reading=Reading(columns=NAMES)).n_events == 1
+
+
+def test_a_missing_column_is_named_with_some_of_the_others(tmp_path: Path) -> None:
+    """Not with ten thousand."""
+    path = _table(tmp_path, *NAMES.values(), *(f"c{number}" for number in range(60)))
+    with pytest.raises(InputError, match=r"no column 'Fall' \(case\); it has Patient, .*, c46 and 13 more; map"):
+        read_log(path, reading=Reading(columns={**NAMES, "case": "Fall"}))
+
+
+def test_a_wide_frame_is_refused() -> None:
+    """The same for a DataFrame, whose names are compared in one pass."""
+    frame = pd.DataFrame([["x"] * (MOST_COLUMNS + 1)])
+    with pytest.raises(InputError, match=f"{MOST_COLUMNS + 1} columns"):
+        vs.risk(frame, projection="A", points="1", columns={"case": "0", "activity": "1", "time": "2"})

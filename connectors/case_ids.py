@@ -1,4 +1,4 @@
-"""Case ids that may mean no case, or the same case as another id.
+"""Case ids and activities that may mean a missing one, and case ids that may be the same case as another id.
 
 One person under two ids counts as two: a group of 20 cases may then be of 10 persons. Many persons under one id
 make a trace that nobody had. So `inspect` reports such ids, and so does everything that reads a log. They are not
@@ -10,13 +10,36 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from models.eventlog import Ints
+import numpy as np
+
+from models.eventlog import Column, EventLog, Ints
 
 _PLACEHOLDERS = frozenset(["nan", "na", "null", "none", "n/a", "-"])
 """Words that exports write in place of a missing value, in lower case."""
 
 _SHORTENED = re.compile(r"\s*\d([.,]\d+)?E\+\d\d\s*")
 """Long numbers as a spreadsheet shows and then saves them: the last digits are gone."""
+
+
+def doubts(log: EventLog) -> list[str]:
+    """Return a sentence for each kind of doubtful case id and activity of a log, for people; none names a case."""
+    rows_of_case = log.starts[1:] - log.starts[:-1]
+    return [*doubtful_case_ids(log.case_ids, rows_of_case), *doubtful_activities(log.activity)]
+
+
+def doubtful_activities(activity: Column) -> list[str]:
+    """Return a sentence on the activities that exports write for a missing one; none if there are no such."""
+    words = [str(name).strip() for name in activity.values]
+    codes = [code for code, word in enumerate(words) if word.casefold() in _PLACEHOLDERS]
+    if not codes:
+        return []
+    n_rows = int(np.count_nonzero(np.isin(activity.codes, codes)))
+    written = ", ".join(sorted({words[code] for code in codes}))
+    return [
+        f"{n_rows} rows have an activity that exports write for a missing one ({written}): each such word is read, and "
+        "released, as an activity like the others; if no activity is meant, remove these rows, or empty the field and "
+        "leave them out with --skip-bad-rows"
+    ]
 
 
 def doubtful_case_ids(ids: Sequence[str], rows_of_case: Ints) -> list[str]:

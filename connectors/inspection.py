@@ -17,7 +17,7 @@ import numpy as np
 
 from connectors import guessing
 from connectors.bad_rows import BadRows
-from connectors.case_ids import doubtful_case_ids
+from connectors.case_ids import doubtful_activities, doubtful_case_ids
 from connectors.columns import CASE_PREFIX, ColumnNames, resolved, shape, typed
 from connectors.dates import (
     DAY_FIRST,
@@ -188,6 +188,8 @@ def _inspect_table(path: Path, kind: str, reading: Reading, facts: Inspection, p
     if case is not None:
         facts.notes += _doubtful_ids(case)
     activity = columns[parts["activity"].column] if "activity" in parts else None
+    if activity is not None:
+        facts.notes += doubtful_activities(activity)
     for name, column in columns.items():
         facts.columns.append(_describe(name, column, part_of_column.get(name), case, activity, patterns))
     for role in ("case", "activity", "time"):

@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from connectors.case_ids import doubtful_case_ids
+from connectors.case_ids import doubts
 from connectors.columns import ColumnNames
 from connectors.folders import one_after_another, parts
 from connectors.reading import Reading
@@ -138,7 +138,7 @@ def read_log(
         settings.say(bad.report())
     elif bad and settings.on_bad_rows is not None:
         settings.on_bad_rows(bad)
-    for sentence in doubtful_case_ids(log.case_ids, log.starts[1:] - log.starts[:-1]):
+    for sentence in doubts(log):
         settings.say(f"{path}: {sentence}")
     return _of_transitions(log, settings)
 

@@ -255,7 +255,7 @@ def _of_frame(
 ) -> GivenLog:
     import pandas as pd
 
-    from connectors.case_ids import doubtful_case_ids
+    from connectors.case_ids import doubts
     from connectors.frame import check_columns, from_frame, names_of_log
     from connectors.reading import Reading
 
@@ -283,7 +283,7 @@ def _of_frame(
     check_columns(header, names, name)
     _refuse_containers(table, name)
     log = from_frame(table, names, reading, name, lambda row: f"{name}: row {row} (.iloc[{row}])")
-    for sentence in doubtful_case_ids(log.case_ids, log.starts[1:] - log.starts[:-1]):
+    for sentence in doubts(log):
         _warn(f"{name}: {sentence}")
     times = table[names.time]
     unit = "ns"

@@ -47,6 +47,28 @@ def test_ids_that_are_written_alike_are_not_doubtful(tmp_path: Path, ids: tuple[
     assert not any("case id" in text for text in said)
 
 
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_a_word_for_a_missing_activity_is_reported(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], suffix: str
+) -> None:
+    """It is released as an activity like any other, and everybody who mines the release draws it."""
+    path = tmp_path / f"log.{suffix}"
+    table = pd.DataFrame({"case": ["1", "1", "2", "2"], "activity": ["NULL", "n/a", "Nancy", "NULL"]})
+    table["time"] = pd.to_datetime(["2024-01-01"] * 4, utc=True)
+    if suffix == "csv":
+        table.to_csv(path, index=False)
+    else:
+        table.to_parquet(path)
+    sentence = "3 rows have an activity that exports write for a missing one (NULL, n/a)"
+    said: list[str] = []
+    read_log(path, reading=Reading(say=said.append))
+    assert [text.startswith(f"{path}: {sentence}") for text in said if "rows have" in text] == [True]
+    with pytest.warns(UserWarning, match="3 rows have an activity"):
+        vs.risk(table, projection="A", points="1", columns={"case": "case", "activity": "activity", "time": "time"})
+    assert execute(["inspect", str(path)]) == 0
+    assert " ".join(capsys.readouterr().out.split()).count(sentence) == 1
+
+
 def test_a_command_prints_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """On stderr, beside the result."""
     assert execute(["risk", str(_log(tmp_path, "1", "1 ", "2")), "--projection", "A", "--points", "1"]) == 0

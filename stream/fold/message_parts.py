@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -15,11 +14,14 @@ ITEMS = 1 << 16
 """Items of a list that are encoded at a time. A list of all names at once would be a second copy of them."""
 
 
-@dataclass(frozen=True, slots=True)
 class Binary:
-    """A binary value whose bytes are in several parts."""
+    """A binary value whose bytes are in several parts.
 
-    parts: Sequence[Bytes]
+    It is not a dataclass: the encoder would write one as a map, without asking `_without_parts`.
+    """
+
+    def __init__(self, parts: Sequence[Bytes]) -> None:
+        self.parts = parts
 
 
 def plain_number(value: Any) -> Any:
@@ -29,7 +31,12 @@ def plain_number(value: Any) -> Any:
     raise TypeError(f"a state cannot contain a {type(value).__name__}")
 
 
-_ENCODER = msgspec.msgpack.Encoder(order="sorted", enc_hook=plain_number)
+def _without_parts(value: Any) -> Any:
+    """Join a binary value in parts that is behind the places at which `_has_columns` looks."""
+    return b"".join(value.parts) if isinstance(value, Binary) else plain_number(value)
+
+
+_ENCODER = msgspec.msgpack.Encoder(order="sorted", enc_hook=_without_parts)
 
 
 def encoded_parts(value: Any) -> list[Bytes]:

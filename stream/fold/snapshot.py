@@ -13,15 +13,16 @@ from typing import Any, cast
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 
 from models.errors import RefusedError
 from stream.fold.forgotten import DigestSet
-from stream.fold.message_parts import encoded_parts, plain_number
+from stream.fold.message_parts import Binary, encoded_parts, plain_number
 from stream.fold.records import Attributes, Delta
 from stream.fold.rules import FoldRules
 from stream.fold.state import ActorCodes, Array, AttributeValues, CaseIndex, Codes, ColumnTable, Partition, State, plain
 from stream.fold.triggers import PublicationState
-from stream.values.memory import Bytes, gathered, moved, release, slice_of, spend
+from stream.values.memory import PIECE, Bytes, gathered, is_scratch, moved, release, scratch, slice_of, spend
 
 STATE_VERSION = 4
 """Version of the bytes of `encode`; raised with every change of the state's shape."""
@@ -177,7 +178,8 @@ def encode_patches(patches: list[Patch]) -> bytes:
 def decode(raw: Bytes) -> dict[str, Any]:
     """Return the table of a state, in the shape of this version.
 
-    Scratch memory is released while it is decoded, so its bytes can be decoded once.
+    Scratch memory is released while it is decoded, so its bytes can be decoded once. Columns become bytearrays, which
+    `ColumnTable.load` uses without a copy.
 
     Raises
     ------
@@ -185,7 +187,7 @@ def decode(raw: Bytes) -> dict[str, Any]:
         For bytes that are not a state, or one of a version that is not read here.
     """
     try:
-        table = _decoded(raw)
+        table = _decoded(raw, moved)
         version = table["version"]
     except (msgspec.DecodeError, KeyError, TypeError):
         raise RefusedError("the state of the fold cannot be read: these bytes are not a state") from None
@@ -199,30 +201,30 @@ def decode(raw: Bytes) -> dict[str, Any]:
     return dict(table)
 
 
-def _decoded(raw: Bytes) -> dict[str, Any]:
+def _decoded(raw: Bytes, column: Callable[[memoryview], Any]) -> dict[str, Any]:
     """Decode a table part by part, and release each part that was decoded.
 
-    Columns become bytearrays: changes are applied in place, and `ColumnTable.load` uses them without a copy.
+    `column` returns what takes the place of the bytes of a column. It owns these bytes, and releases them.
     """
     table: dict[str, Any] = msgspec.msgpack.decode(raw, type=dict[str, msgspec.Raw])
     for key, part in table.items():
-        table[key] = _state(raw, part) if key == "state" else msgspec.msgpack.decode(part)
+        table[key] = _state(raw, part, column) if key == "state" else msgspec.msgpack.decode(part)
     spend(memoryview(raw))
     return table
 
 
-def _state(raw: Bytes, encoded: msgspec.Raw) -> dict[str, Any]:
+def _state(raw: Bytes, encoded: msgspec.Raw, column: Callable[[memoryview], Any]) -> dict[str, Any]:
     state: dict[str, Any] = msgspec.msgpack.decode(encoded, type=dict[str, msgspec.Raw])
     for key, part in state.items():
         if key in ("events", "cases"):
-            state[key] = _columns(raw, part)
+            state[key] = _columns(raw, part, column)
         elif key in LEVELS:
-            state[key] = [[name, _attribute(raw, values)] for name, values in _decode_attributes(part)]
+            state[key] = [[name, _attribute(raw, values, column)] for name, values in _decode_attributes(part)]
         elif key == "forgotten":
-            state[key] = moved(slice_of(raw, msgspec.msgpack.decode(part, type=memoryview)))
+            state[key] = column(slice_of(raw, msgspec.msgpack.decode(part, type=memoryview)))
         else:
             state[key] = msgspec.msgpack.decode(part)
-        release(slice_of(raw, part))
+            release(slice_of(raw, part))
     return state
 
 
@@ -230,13 +232,13 @@ def _decode_attributes(encoded: msgspec.Raw) -> list[tuple[str, dict[str, msgspe
     return msgspec.msgpack.decode(encoded, type=list[tuple[str, dict[str, msgspec.Raw]]])
 
 
-def _attribute(raw: Bytes, parts: dict[str, msgspec.Raw]) -> dict[str, Any]:
-    return {"rows": _columns(raw, parts["rows"]), "values": msgspec.msgpack.decode(parts["values"])}
+def _attribute(raw: Bytes, parts: dict[str, msgspec.Raw], column: Callable[[memoryview], Any]) -> dict[str, Any]:
+    return {"rows": _columns(raw, parts["rows"], column), "values": msgspec.msgpack.decode(parts["values"])}
 
 
-def _columns(raw: Bytes, encoded: msgspec.Raw) -> dict[str, list[Any]]:
+def _columns(raw: Bytes, encoded: msgspec.Raw, column: Callable[[memoryview], Any]) -> dict[str, list[Any]]:
     columns = msgspec.msgpack.decode(encoded, type=dict[str, tuple[str, memoryview]])
-    return {name: [dtype, moved(slice_of(raw, values))] for name, (dtype, values) in columns.items()}
+    return {name: [dtype, column(slice_of(raw, values))] for name, (dtype, values) in columns.items()}
 
 
 def readable(version: int) -> bool:
@@ -307,7 +309,7 @@ def merged(raw: Bytes, changes_in_order: Iterable[bytes]) -> memoryview:
     The result is in scratch memory. If `raw` is, it is released. Each change is taken when the one before
     is applied.
     """
-    table = _Patched(_decoded(raw))
+    table = _Patched(_decoded(raw, _PatchedColumn))
     for encoded_patches in changes_in_order:
         for kind, path, *arguments in msgspec.msgpack.decode(encoded_patches):
             table.apply(kind, path, arguments)
@@ -316,10 +318,51 @@ def merged(raw: Bytes, changes_in_order: Iterable[bytes]) -> memoryview:
     return gathered(parts)
 
 
+class _PatchedColumn(Binary):
+    """A column to which patches are applied, in parts.
+
+    The first part is the saved column, which stays where it was read. What patches append follows in parts of `PIECE`
+    bytes, a multiple of the width of every item. All parts are scratch memory: `gathered` would hold a large part of
+    another kind twice.
+    """
+
+    parts: list[Bytes]
+
+    def __init__(self, saved: Bytes) -> None:
+        """Begin with saved bytes. Only scratch memory is changed in place."""
+        super().__init__([saved if is_scratch(saved) else gathered([saved])])
+        self._last = memoryview(b"")
+        self._used = 0
+
+    def extend(self, values: bytes) -> None:
+        """Append whole items."""
+        rest = memoryview(values)
+        while rest:
+            if self._used == len(self._last):
+                self._last, self._used = scratch(PIECE), 0
+                self.parts.append(self._last[:0])
+            end = min(self._used + len(rest), PIECE)
+            n_taken = end - self._used
+            self._last[self._used : end] = rest[:n_taken]
+            self.parts[-1] = self._last[:end]
+            self._used, rest = end, rest[n_taken:]
+
+    def set_items(self, width: int, positions: npt.NDArray[np.uint32], values: bytes) -> None:
+        """Set the items at these positions, which ascend; `width`: bytes of an item."""
+        new_items = np.frombuffer(values, dtype=np.uint8).reshape(-1, width)
+        begins = np.cumsum([0, *(len(part) // width for part in self.parts)])
+        of_parts = np.searchsorted(positions, begins)
+        for place, (first, behind_last) in enumerate(pairwise(of_parts.tolist())):
+            if first == behind_last:
+                continue
+            items = np.frombuffer(self.parts[place], dtype=np.uint8).reshape(-1, width)
+            items[positions[first:behind_last] - begins[place]] = new_items[first:behind_last]
+
+
 class _Patched:
     """A table to which patches are applied.
 
-    Columns grow in place until `patched`, so the cost of applying depends on the size of the patches.
+    Columns are patched in place (`_PatchedColumn`), so the cost of applying depends on the size of the patches.
     """
 
     def __init__(self, table: Any) -> None:
@@ -342,19 +385,22 @@ class _Patched:
         parent[key].update(values)
 
     def more(self, parent: Any, key: Any, values: bytes | list[Any]) -> None:
-        if isinstance(parent[key], bytes):
-            parent[key] = bytearray(parent[key])
-        parent[key].extend(values)
+        if isinstance(values, bytes):
+            self._column(parent, key).extend(values)
+        else:
+            parent[key].extend(values)
 
     def at(self, parent: Any, key: Any, width: int, positions: bytes, values: bytes) -> None:
-        if isinstance(parent[key], bytes):
-            parent[key] = bytearray(parent[key])
-        items = np.frombuffer(parent[key], dtype=np.uint8).reshape(-1, width)
-        new_items = np.frombuffer(values, dtype=np.uint8).reshape(-1, width)
-        items[np.frombuffer(positions, dtype="<u4")] = new_items
+        self._column(parent, key).set_items(width, np.frombuffer(positions, dtype="<u4"), values)
 
     def pairs(self, parent: Any, key: Any, values: list[tuple[Any, Any]]) -> None:
         self._opened(parent, key).update(map(tuple, values))
+
+    def _column(self, parent: Any, key: Any) -> _PatchedColumn:
+        """Return a column. The first patch of one that a patch has added finds its bytes."""
+        if not isinstance(parent[key], _PatchedColumn):
+            parent[key] = _PatchedColumn(parent[key])
+        return cast(_PatchedColumn, parent[key])
 
     def _place(self, path: Path) -> tuple[Any, Any]:
         """Find the map or list that contains the end of a path, and its key there."""

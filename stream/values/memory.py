@@ -53,6 +53,11 @@ def scratch(size: int) -> memoryview:
     return memoryview(memory)[:size]
 
 
+def is_scratch(view: Bytes) -> bool:
+    """Return whether bytes are in scratch memory."""
+    return isinstance(view, memoryview) and isinstance(view.obj, ScratchMemory)
+
+
 def pieces(view: memoryview) -> Iterator[memoryview]:
     """Yield bytes piece by piece. If they are scratch memory, each piece is released before the next one.
 
@@ -89,9 +94,8 @@ def release(view: memoryview) -> None:
 
 def spend(view: memoryview) -> None:
     """Overwrite the first byte of partly released scratch memory, so that it is not decoded again."""
-    memory = view.obj
-    if isinstance(memory, ScratchMemory) and len(view):
-        memory[_address(view) - _address(memory)] = 0
+    if is_scratch(view) and len(view):
+        view[0] = 0
 
 
 def slice_of(source: Bytes, part: Bytes | msgspec.Raw) -> memoryview:

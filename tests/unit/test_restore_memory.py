@@ -6,6 +6,7 @@ import io
 import json
 import subprocess
 import sys
+import tracemalloc
 from mmap import PAGESIZE
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from stream.fold.fold import Fold
 from stream.fold.message_parts import Binary, encoded_parts
 from stream.fold.records import Delta
 from stream.fold.rules import FoldRules
+from stream.fold.snapshot import merged
 from stream.ledger.envelope import Damaged, Keys, seal, unseal
 from stream.values.memory import PIECE, gathered, moved, pieces, release, scratch, slice_of
 from tests.conftest import ROOT
@@ -110,6 +112,7 @@ def test_every_length_has_the_header_of_msgspec(size: int) -> None:
         (["x"] * size, ["x"] * size),
         ({str(number): bytearray(b"c") for number in range(size)},) * 2,
         (Binary([content[:7], b"", content[7:]]), content),
+        (["x", "y", {"z": Binary([content[:7], content[7:]])}], ["x", "y", {"z": content}]),
     ):
         assert b"".join(encoded_parts(value)) == msgspec.msgpack.encode(expected, order="sorted")
 
@@ -162,6 +165,36 @@ def test_a_snapshot_in_scratch_memory_is_restored_once() -> None:
     assert Fold.restore(raw).snapshot() == fold.snapshot()
     with pytest.raises(RefusedError, match="not a state"):
         Fold.restore(raw)
+
+
+def test_changes_are_merged_without_a_second_copy_of_a_column() -> None:
+    """Of the digests of forgotten cases, which no change touches; of columns that grew, and that changed in place.
+
+    Only memory of the heap is counted. The saved state and the result are in scratch memory, page by page.
+    """
+    n_events, n_more = 2 * PIECE, PIECE
+    times, digests, more = filled(8 * n_events), filled(8 * PIECE), filled(8 * n_more)
+    table = {"state": {"events": {"time": ["<i8", times]}, "cases": {}, "forgotten": digests}}
+    raw = in_scratch(msgspec.msgpack.encode(table))
+    positions = np.asarray([0, n_events - 1, n_events, n_events + n_more - 1], dtype="<u4").tobytes()
+    path = ["state", "events", "time", 1]
+    changes = [
+        [["more", path, more[: 4 * n_more]]],
+        [["more", path, more[4 * n_more :]], ["at", path, 8, positions, bytes(32)]],
+    ]
+    encoded = [msgspec.msgpack.encode(change) for change in changes]
+    tracemalloc.start()
+    try:
+        result = merged(raw, encoded)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    expected = np.frombuffer(times + more, dtype="<i8").copy()
+    expected[np.frombuffer(positions, dtype="<u4")] = 0
+    events = msgspec.msgpack.decode(result)["state"]["events"]["time"]
+    assert events == ["<i8", expected.tobytes()]
+    assert msgspec.msgpack.decode(result)["state"]["forgotten"] == digests
+    assert peak < 2.2 * len(more)
 
 
 @pytest.mark.slow

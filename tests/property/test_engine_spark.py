@@ -25,11 +25,9 @@ from stream.engine.source import opened
 from tests.conftest import missing
 from tests.property.test_engines_agree import ASKED, cases_of, random_plan, random_rows, written_as
 from tests.property.test_engines_on_logs import agree
+from tests.spark import java_options
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::ResourceWarning")]
-
-QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""For a JVM that lives some seconds: the time to compile well would not come back."""
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +41,8 @@ def java() -> Iterator[None]:
         patch.setenv("PYSPARK_PYTHON", sys.executable)  # else the first python3 of the path: it may lack pyarrow
         patch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
         patch.setenv(
-            "PYSPARK_SUBMIT_ARGS", f"--driver-memory 512m --driver-java-options {shlex.quote(QUICK)} pyspark-shell"
+            "PYSPARK_SUBMIT_ARGS",
+            f"--driver-memory 512m --driver-java-options {shlex.quote(java_options())} pyspark-shell",
         )
         yield
         gateway = SparkContext._gateway
@@ -177,7 +176,7 @@ def cluster(java: None, tmp_path: Path) -> Iterator[None]:
     run = [str(Path(pyspark.__file__).parent / "bin" / "spark-class")]
     room = "org.apache.spark.deploy"
     log = tmp_path / "master.log"
-    environment = {**os.environ, "SPARK_WORKER_DIR": str(tmp_path / "apps"), "SPARK_DAEMON_JAVA_OPTS": QUICK}
+    environment = {**os.environ, "SPARK_WORKER_DIR": str(tmp_path / "apps"), "SPARK_DAEMON_JAVA_OPTS": java_options()}
     environment.pop("PYSPARK_SUBMIT_ARGS")
     processes = []
     try:
@@ -190,7 +189,7 @@ def cluster(java: None, tmp_path: Path) -> Iterator[None]:
             processes += [subprocess.Popen(worker, stdout=written, stderr=written, env=environment) for _ in range(2)]
         settings = {
             "spark.executor.memory": "512m", "spark.driver.host": "127.0.0.1", "spark.pyspark.python": sys.executable,
-            "spark.sql.adaptive.coalescePartitions.enabled": "false", "spark.executor.extraJavaOptions": QUICK,
+            "spark.sql.adaptive.coalescePartitions.enabled": "false", "spark.executor.extraJavaOptions": java_options(),
         }  # fmt: skip
         running = started(url, **settings)
         yield

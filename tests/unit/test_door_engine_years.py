@@ -10,6 +10,7 @@ import pytest
 
 from stream.commands import execute
 from tests.conftest import missing
+from tests.spark import java_options
 
 
 def _write(path: Path, year: int, unit: str) -> None:
@@ -32,11 +33,13 @@ def _write(path: Path, year: int, unit: str) -> None:
 @pytest.mark.parametrize("engine", ["embedded", pytest.param("spark", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("year", [1500, 2300])
 def test_a_year_that_cannot_be_read_is_refused_with_its_row(
-    tmp_path: Path, engine: str, year: int, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, engine: str, year: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """64 bits of nanoseconds end there: Spark ended with an exception of its own, and exit code 1."""
-    if engine == "spark" and find_spec("pyspark") is None:
-        missing("spark", 'pyspark is not installed (extra "spark")')
+    if engine == "spark":
+        if find_spec("pyspark") is None:
+            missing("spark", 'pyspark is not installed (extra "spark")')
+        monkeypatch.setenv("JDK_JAVA_OPTIONS", java_options())
     log = tmp_path / "log.parquet"
     _write(log, year, "us")
     output = tmp_path / ("out.parquet" if engine == "embedded" else "out")

@@ -39,6 +39,16 @@ def _mend(config: Path, output: Path, action: str, json: bool) -> None:
         emit_json({"action": action, "gaps": gaps})
         return
     for partition in gaps:
+        place = f"{partition['src']}/{partition['p']}"
         first, last = partition["missing"]
-        offsets = f"offsets {first} to {last}" if first <= last else f"from offset {first} on"
-        tables().print(f"{action}: {partition['src']}/{partition['p']}, {offsets}")
+        gone = partition.get("gone")
+        if gone is not None:
+            tables().print(
+                f"gone: {place}, offsets {gone[0]} to {gone[1]}: the gap stays; `veilstream gap accept` continues "
+                "without these events, after the others were read again",
+                soft_wrap=True,
+            )
+            first = gone[1] + 1
+        if gone is None or gone[1] != last:
+            offsets = f"offsets {first} to {last}" if first <= last else f"from offset {first} on"
+            tables().print(f"{action}: {place}, {offsets}")

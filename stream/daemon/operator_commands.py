@@ -67,8 +67,8 @@ def mend_gap(settings: Settings, source: Source, output: Path, action: str) -> l
     Raises
     ------
     InputError
-        If the coordinator of `output` reports no gap. For `rewind`, also if ingest workers still run, or if the topics
-        do not have the missing events any more.
+        If the coordinator of `output` reports no gap. For `rewind`, also if ingest workers still run, or if no topic
+        has any of the missing events.
     """
     status = read_status(output)
     if status is None:
@@ -79,35 +79,54 @@ def mend_gap(settings: Settings, source: Source, output: Path, action: str) -> l
     missing = [cast(Gap, partition) for partition in status["partitions"] if partition["missing"]]
     if not missing:
         raise InputError(f"{output}: its coordinator reports no gap")
+    decided = missing
     if action == "rewind":
-        _refuse_removed(source, missing)
-        _rewind(
-            settings, source, {(partition["src"], partition["p"]): partition["missing"][0] for partition in missing}
-        )
-    for partition in missing:
+        missing = _with_removed(source, missing)
+        decided = [partition for partition in missing if _has_events(partition)]
+        behind = {(partition["src"], partition["p"]): partition["missing"][0] for partition in decided}
+        _rewind(settings, source, behind)
+    for partition in decided:
         arguments = {"action": action, "src": partition["src"], "p": partition["p"]}
         send(settings, source, Command(name="gap", arguments=arguments))
     return missing
 
 
-def _refuse_removed(source: Source, missing: Sequence[Gap]) -> None:
-    """Refuse to read again what retention has removed: the same gap would come back at the next start."""
+def _with_removed(source: Source, missing: Sequence[Gap]) -> list[Gap]:
+    """Return the gaps with the offsets that retention has removed: each of these will be a gap again.
+
+    Raises
+    ------
+    InputError
+        If no partition has anything left to read again.
+    """
     client = LogClient(source)
     try:
         begins = client.begins({(partition["src"], partition["p"]) for partition in missing})
     finally:
         client.close()
+    gaps: list[Gap] = []
     removed = []
     for partition in missing:
         first, last = partition["missing"]
         begin = begins[partition["src"], partition["p"]]
-        if not first <= last < begin:
-            return
         place = f"{partition['src']}/{partition['p']}"
-        removed.append(f"{place}: offsets {first} to {last} are gone, its log begins at offset {begin}")
-    raise InputError(
-        f"{'; '.join(removed)}: there is nothing to read again; `veilstream gap accept` continues without these events"
-    )
+        if begin <= first:
+            gaps.append(partition)
+            continue
+        last_gone = begin - 1 if last < first else min(begin - 1, last)  # the end of an open gap is not known
+        gaps.append({**partition, "gone": (first, last_gone)})
+        removed.append(f"{place}: offsets {first} to {last_gone} are gone, its log begins at offset {begin}")
+    if not any(map(_has_events, gaps)):
+        raise InputError(
+            f"{'; '.join(removed)}: there is nothing to read again; `veilstream gap accept` continues without these "
+            "events"
+        )
+    return gaps
+
+
+def _has_events(gap: Gap) -> bool:
+    """Return whether the topic still has some of the missing events."""
+    return "gone" not in gap or gap["gone"][1] != gap["missing"][1]
 
 
 def _mend_delta(settings: Settings, source: Source, status: Status, lost: LostDelta, action: str) -> list[Gap]:

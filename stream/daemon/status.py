@@ -176,13 +176,17 @@ class PartitionStatus(TypedDict, total=False):
 
 
 class Gap(TypedDict, total=False):
-    """A source partition that misses offsets, as in `PartitionStatus`."""
+    """A source partition that misses offsets, as in `PartitionStatus`.
+
+    `gone`, after `gap rewind`: those of them that the topic does not have any more, if there are any.
+    """
 
     src: str
     p: int
     last: int
     missing: tuple[int, int]
     fault: str | None
+    gone: tuple[int, int]
 
 
 class HeldStatus(TypedDict):

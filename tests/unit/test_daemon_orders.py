@@ -11,6 +11,7 @@ import pytest
 
 from connectors.kafka.source import Source
 from models.errors import InputError
+from stream.commands import execute
 from stream.commands.erase import _case_ids
 from stream.config.settings import Settings
 from stream.config.window import read_window
@@ -65,6 +66,58 @@ def test_an_erasure_says_under_which_key_and_another_than_the_coordinators_is_re
     with pytest.raises(InputError, match="under another pseudonym key"):
         orders.erase(settings, SOURCE, tmp_path, ["Jane"])
     assert len(sent) == 1
+
+
+class _Log:
+    """The topic `t`: first offset of each partition."""
+
+    def __init__(self, begins: dict[int, int]) -> None:
+        self.of_partition = begins
+
+    def begins(self, places: set[tuple[str, int]]) -> dict[tuple[str, int], int]:
+        return {place: self.of_partition[place[1]] for place in places}
+
+    def close(self) -> None:
+        pass
+
+
+def test_a_rewind_says_what_retention_has_removed_of_a_gap(
+    settings: Settings,
+    sent: list[Command],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """It named all offsets as read again, and after the next start the removed ones were a gap without a word. A
+    partition that has nothing left is not set back: its gap would only come again."""
+    missing = {0: [10, 19], 1: [10, 19], 2: [10, 19], 3: [10, 9]}
+    (tmp_path / "operator").mkdir()
+    partitions = [{"src": "t", "p": number, "last": 9, "missing": offsets} for number, offsets in missing.items()]
+    (tmp_path / "operator" / STATUS).write_bytes(msgspec.json.encode({"partitions": partitions}))
+    monkeypatch.setattr(orders, "LogClient", lambda _source: _Log({0: 5, 1: 15, 2: 30, 3: 12}))
+    set_back: dict[tuple[str, int], int] = {}
+    monkeypatch.setattr(orders, "_rewind", lambda _settings, _source, behind: set_back.update(behind))
+    monkeypatch.setattr("stream.daemon.start.daemon_settings", lambda _path: (settings, SOURCE))
+
+    assert execute(["gap", "rewind", "-c", "p.toml", "-o", str(tmp_path)]) == 0
+    assert set_back == {("t", 0): 10, ("t", 1): 10, ("t", 3): 10}
+    assert [command.arguments["p"] for command in sent] == [0, 1, 3]
+    lines = [line.split(": the gap stays")[0] for line in capsys.readouterr().out.splitlines()]
+    assert lines == [
+        "rewind: t/0, offsets 10 to 19",
+        "gone: t/1, offsets 10 to 14",
+        "rewind: t/1, offsets 15 to 19",
+        "gone: t/2, offsets 10 to 19",
+        "gone: t/3, offsets 10 to 11",
+        "rewind: t/3, from offset 12 on",
+    ]
+
+    monkeypatch.setattr(orders, "LogClient", lambda _source: _Log({0: 20, 1: 20, 2: 20, 3: 12}))
+    status = {"partitions": partitions[:3]}
+    (tmp_path / "operator" / STATUS).write_bytes(msgspec.json.encode(status))
+    with pytest.raises(InputError, match=r"t/0: offsets 10 to 19 are gone, .*; t/2: .* there is nothing to read again"):
+        orders.mend_gap(settings, SOURCE, tmp_path, "rewind")
+    assert len(sent) == 3
 
 
 @pytest.mark.parametrize(("recorded", "obeyed"), [("ours", True), ("other", False)])

@@ -87,11 +87,10 @@ def undecodable(error: Exception) -> bool:
     return not isinstance(error, errors.KafkaError | OSError)
 
 
-def too_large(error: Exception) -> bool:
+def too_large(error: BaseException) -> bool:
     """Return whether a record is larger than the broker or the producer accepts."""
-    from kafka import errors
-
-    return isinstance(error, errors.MessageSizeTooLargeError)
+    # kafka-python and aiokafka have a class of their own of this name.
+    return type(error).__name__ == "MessageSizeTooLargeError"
 
 
 def fault(error: Exception, source: Source, connection: Exception | None = None) -> VeilstreamError:
@@ -133,12 +132,19 @@ FORBIDDEN = {
 kafka-python and aiokafka have a class of their own for each.
 """
 
+TOO_LARGE = (
+    "refuses a record for its size; set max.message.bytes of the topics that `veilstream topics check` names (and "
+    "message.max.bytes of the broker) to the size that it prints"
+)
+
 NAME_OF_A_TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 """Names that Kafka allows. Anything else in an error is not shown."""
 
 
 def not_allowed(error: BaseException) -> VeilstreamError | None:
-    """Return one line about a permission that the broker does not give us; None for all other errors."""
+    """Return one line about a permission or a size that the broker does not give us; None for all other errors."""
+    if too_large(error):
+        return VeilstreamError(f"the broker {TOO_LARGE}")
     kind = FORBIDDEN.get(type(error).__name__)
     if kind is None:
         return None
@@ -183,6 +189,8 @@ def _explain(error: Exception, source: Source, connection: Exception | None) -> 
             f"{broker}: does not allow this ({error_name}); "
             "`veilstream topics acls` prints the permissions that are needed"
         )
+    if too_large(error):
+        return f"{broker}: {TOO_LARGE}"
     if _passes(error):
         return f"{broker}: is not ready ({type(error).__name__}); try again"
     return f"{broker}: {type(error).__name__}"

@@ -21,6 +21,12 @@ KINDS = ("delta", "ledger", "releases", "released-events", "dlq", "status")
 FOR_EVER = -1
 KEEPING = ("cleanup.policy", "retention.ms", "retention.bytes")
 COMPRESSION = "compression.type"
+RECORD_BYTES = "max.message.bytes"
+LARGEST_RECORD = 1_048_576
+"""Bytes of the largest record that the producers send (their `max_request_size`); Kafka's default allows it.
+
+A broker that allows less ends ingest at the first large delta, or the coordinator at a large entry of the ledger.
+"""
 CODECS = {
     "gzip": (),
     "snappy": ("cramjam", "snappy"),
@@ -213,6 +219,12 @@ def _differences(plan: TopicPlan, count: int, config: Mapping[str, str]) -> Iter
             fatal=True,
         )
     yield from _undecodable(plan, config.get(COMPRESSION, "producer"))
+    allowed_bytes = config.get(RECORD_BYTES, "")
+    is_source = not plan.config  # others write it
+    if not is_source and allowed_bytes.isdecimal() and int(allowed_bytes) < LARGEST_RECORD:
+        # Records are smaller on a quiet day, so this does not end a daemon that works.
+        text = f"{RECORD_BYTES} = {allowed_bytes}, must be at least {LARGEST_RECORD}: larger records stop the daemon"
+        yield TopicProblem(f"topic {plan.name}: {text}", fatal=False)
     for key, value in plan.config.items():
         if key != COMPRESSION and key in config and config[key] != value:
             fatal = plan.irreplaceable and key in KEEPING
@@ -309,7 +321,7 @@ def set_group_back(client: Any, group: str, offsets: Mapping[tuple[str, int], in
 def _configs(client: Any, planned_topics: Sequence[TopicPlan]) -> dict[str, dict[str, str]]:
     from kafka.admin import ConfigResource, ConfigResourceType
 
-    keys = {plan.name: dict.fromkeys((*plan.config, COMPRESSION)) for plan in planned_topics}
+    keys = {plan.name: dict.fromkeys((*plan.config, COMPRESSION, RECORD_BYTES)) for plan in planned_topics}
     resources = [ConfigResource(ConfigResourceType.TOPIC, name, asked) for name, asked in keys.items()]
     answer = client.describe_configs(resources, config_filter="all")
     return {

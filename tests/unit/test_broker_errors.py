@@ -11,7 +11,7 @@ from kafka import errors
 
 from connectors.kafka.faults import explained, fault, may_pass, not_allowed, of_the_client, too_large
 from connectors.kafka.source import Source
-from connectors.kafka.topics import check_permissions, set_group_back
+from connectors.kafka.topics import TopicPlan, check, check_permissions, plans, set_group_back
 from models.errors import InputError, UnavailableError
 from stream.daemon import faust_consumer
 
@@ -230,3 +230,41 @@ def test_the_line_of_a_silent_broker_says_why_connections_failed(failed: list[er
     assert line in str(raised.value)
     assert "Vera" not in str(raised.value)
     assert not any(type(handler).__name__ == "_FailedConnections" for handler in logging.getLogger("kafka").handlers)
+
+
+@pytest.mark.parametrize("error", [errors.MessageSizeTooLargeError(), aiokafka_errors.MessageSizeTooLargeError("42")])
+def test_a_refused_size_names_the_setting(error: Exception) -> None:
+    """Ingest ended with a stack and the name of a class, again at each start."""
+    assert too_large(error)
+    assert "max.message.bytes" in str(not_allowed(error))
+    assert "max.message.bytes" in str(fault(error, SOURCE))
+    assert fault(error, SOURCE).exit_code == 2
+
+
+@pytest.mark.parametrize(("allowed", "lines"), [("1048588", 0), ("1048576", 0), ("1048575", 6), ("20000", 6)])
+def test_a_topic_for_small_records_is_reported_before_a_large_one_comes(allowed: str, lines: int) -> None:
+    """At each start, and by `topics check`: for our topics, and not for the sources, which others write."""
+    planned = [*plans("p", SOURCE), TopicPlan("events", None)]
+
+    class Admin:
+        def describe_topics(self, names: list[str]) -> list[dict[str, Any]]:
+            return [{"name": name, "error_code": 0, "partitions": [0]} for name in names]
+
+        def describe_configs(self, resources: Any, **_: Any) -> dict[str, Any]:
+            values = {plan.name: {**plan.config, "compression.type": "producer"} for plan in planned}
+            configs = {name: {**config, "max.message.bytes": allowed} for name, config in values.items()}
+            return {
+                "topic": {
+                    name: {key: {"value": config[key]} for key in asked}
+                    for resource in resources
+                    for name, asked, config in [(resource.name, resource.configs, configs[resource.name])]
+                }
+            }
+
+    problems = check(Admin(), planned)
+    assert len(problems) == lines
+    for problem in problems:
+        assert problem.text.endswith(
+            f": max.message.bytes = {allowed}, must be at least 1048576: larger records stop the daemon"
+        )
+        assert not problem.fatal

@@ -7,13 +7,18 @@ from a cache runs: a folder that other users can write is not used.
 
 from __future__ import annotations
 
+import glob
+import inspect
 import logging
 import os
+import secrets
 import stat
 from collections.abc import Callable, Collection
 from functools import cache
+from hashlib import sha256
 from importlib.util import find_spec
 from pathlib import Path
+from types import CodeType, FunctionType
 from typing import Any, ParamSpec, TypeVar, cast
 
 import numba
@@ -57,6 +62,84 @@ def _load_quickly(cache: Any) -> None:
         return kept
 
     cache.load_overload = load_overload
+
+
+def _keep_consistent(compiled: Any) -> None:
+    """Let no process run the code of an earlier source, or of another signature, that a cache has.
+
+    numba asks whether the file of a kernel has changed, and not whether the kernels have that are compiled into it. It
+    writes the index before the code, under a number that code of an earlier source can have: a process that reads in
+    between would run that. And two processes that compile for different signatures at once take one number.
+
+    Another numba, without these inner names, keeps its code in its own way.
+    """
+    try:
+        files = compiled._cache._cache_file
+        load_index, save_index, save_code, load = files._load_index, files._save_index, files._save_data, files.load
+        folder, base, name_of = files._cache_path, files._index_name.removesuffix(".nbi"), files._data_name
+        stamp = files._source_stamp
+    except AttributeError:
+        return
+
+    @cache
+    def complete_stamp() -> None:
+        # Not before a first call: a kernel can call one that is defined below it.
+        if within := sorted(_compiled_in(compiled.py_func)):
+            files._source_stamp = (stamp, within)
+
+    def load_code(key: Any) -> Any:
+        complete_stamp()
+        return load(key)
+
+    def save(key: Any, code: Any) -> None:
+        complete_stamp()
+        is_first = not load_index()
+        name = name_of(secrets.randbits(63))
+        save_code(name, code)
+        names = {**load_index(), key: name}
+        save_index(names)
+        if is_first:
+            # Of an earlier source. If it is new code that another process is about to enter, it is compiled once more.
+            for path in Path(folder).glob(f"{glob.escape(base)}.*.nbc"):
+                if path.name not in names.values():
+                    path.unlink(missing_ok=True)
+
+    files.load, files.save = load_code, save
+
+
+def _compiled_in(function: Callable[..., Any]) -> set[tuple[str, str]]:
+    """Return what is compiled into a kernel besides its own file: constants, and the code of all that it calls.
+
+    It is the code that this process has imported, not the one that the files have by now.
+    """
+    found: set[tuple[str, str]] = set()
+    waiting, met = [function], {function}
+    while waiting:
+        calling = waiting.pop()
+        for name in _names(calling.__code__):
+            value = calling.__globals__.get(name)
+            if isinstance(value, (int, float, str, tuple, np.generic)):
+                found.add((f"{calling.__module__}.{name}", repr(value)))
+                continue
+            called = inspect.unwrap(getattr(value, "py_func", value)) if callable(value) else None
+            if not isinstance(called, FunctionType) or called in met:
+                continue
+            met.add(called)
+            waiting.append(called)
+            if called.__module__ != function.__module__:
+                found.add((f"{called.__module__}.{called.__qualname__}", _digest(called.__code__)))
+    return found
+
+
+def _digest(code: CodeType) -> str:
+    """Return the digest of a code, which does not depend on where and when it was installed."""
+    constants = [_digest(part) if isinstance(part, CodeType) else repr(part) for part in code.co_consts]
+    return sha256(repr((code.co_code, constants, code.co_names)).encode()).hexdigest()
+
+
+def _names(code: CodeType) -> set[str]:
+    """Return the global names of a code, and of all code within it."""
+    return set(code.co_names).union(*(_names(part) for part in code.co_consts if isinstance(part, CodeType)))
 
 
 @cache
@@ -217,5 +300,6 @@ def _compiled(function: Callable[Parameters, Result], **options: Any) -> Callabl
         return cast("Callable[Parameters, Result]", _compiled_once(njit(**options)(function)))
     if not _ours(compiled.stats.cache_path):
         return cast("Callable[Parameters, Result]", _compiled_once(njit(**options)(function)))
+    _keep_consistent(compiled)
     _load_quickly(compiled._cache)
     return cast("Callable[Parameters, Result]", _compiled_once(compiled))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import pty
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -61,6 +63,118 @@ def test_code_of_a_version_with_other_classes_is_compiled_again(tmp_path: Path) 
         command = [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import kernels"]
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
         assert (done.returncode, done.stdout) == (0, "6\n"), done.stderr
+
+
+CALLED = """
+from limits import LIMIT
+from models.compiled import part
+
+@part
+def step(number):
+    return number + {}
+"""
+
+CALLING = """
+from called import LIMIT, step
+from models.compiled import kernel
+
+@kernel
+def answer(number):
+    return beyond(number)
+
+@kernel
+def beyond(number):
+    return step(number) + LIMIT
+"""
+
+ALONE = """
+from models.compiled import kernel
+
+@kernel
+def answer(number):
+    return number + {}
+"""
+
+
+class Process:
+    """What a process of its own would import and run: it knows kernels from the cache alone."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.folder = folder
+        self.monkeypatch = monkeypatch
+
+    def write(self, name: str, text: str) -> None:
+        """Write a module; its time is another one than before."""
+        path = self.folder / f"{name}.py"
+        time = path.stat().st_mtime + 1 if path.exists() else 1_000_000_000
+        path.write_text(text, encoding="utf-8")
+        os.utime(path, (time, time))
+
+    def kernel(self, *modules: str) -> Any:
+        """Import these modules, and return `answer` of the last one."""
+        for name in modules:
+            spec = importlib.util.spec_from_file_location(name, self.folder / f"{name}.py")
+            assert spec is not None
+            assert spec.loader is not None
+            module = importlib.util.module_from_spec(spec)
+            self.monkeypatch.setitem(sys.modules, name, module)
+            spec.loader.exec_module(module)
+        return module.answer
+
+
+@pytest.fixture
+def process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Process:
+    """Modules in an empty folder."""
+    return Process(tmp_path, monkeypatch)
+
+
+def test_a_kernel_is_compiled_again_when_what_is_compiled_into_it_changes(process: Process) -> None:
+    """What it calls, in kernels of its own file too, and a constant: numba looks at the file of the kernel alone."""
+    modules = ("limits", "called", "calling")
+    process.write("limits", "LIMIT = 100")
+    process.write("called", CALLED.format(1))
+    process.write("calling", CALLING)
+    assert process.kernel(*modules)(0) == 101
+    unchanged = process.kernel(*modules)
+    assert unchanged(0) == 101
+    assert sum(unchanged.stats.cache_hits.values()) == 1
+    process.write("called", CALLED.format(2))
+    assert process.kernel(*modules)(0) == 102
+    process.write("limits", "LIMIT = 200")
+    assert process.kernel(*modules)(0) == 202
+
+
+def test_a_process_that_reads_while_another_one_writes_runs_no_earlier_code(
+    process: Process, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The source has changed. Index and code are two files: a process reads after the first of them is written."""
+    process.write("alone", ALONE.format(1))
+    assert process.kernel("alone")(0) == 1
+    process.write("alone", ALONE.format(2))
+    replace, read = os.replace, []
+
+    def replace_and_read(*arguments: Any) -> None:
+        replace(*arguments)
+        monkeypatch.setattr(os, "replace", replace)
+        read.append(process.kernel("alone")(0))
+
+    writing = process.kernel("alone")
+    monkeypatch.setattr(os, "replace", replace_and_read)
+    assert writing(0) == 2
+    assert read == [2]
+    assert len(list(process.folder.rglob("alone.answer*.nbc"))) <= 2, "earlier code is removed"
+
+
+def test_two_processes_that_compile_at_once_do_not_take_one_name(process: Process) -> None:
+    """Each has met an empty index, and writes code for another type; the index of the first is the one that stays."""
+    process.write("alone", ALONE.format(1))
+    assert process.kernel("alone")(0) == 1
+    (index,) = process.folder.rglob("alone.answer*.nbi")
+    first = index.read_bytes()
+    index.unlink()
+    assert process.kernel("alone")(0.5) == 1.5
+    index.write_bytes(first)
+    assert repr(process.kernel("alone")(0)) == "1", "1.0 is the answer of the other code"
 
 
 @pytest.mark.slow

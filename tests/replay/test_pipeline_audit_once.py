@@ -32,16 +32,18 @@ SMALL = Scene(common=8, days=3, hours=97, spread=12)
 ALPHA, EVENTS = 1e-3, 5
 
 
-def _finding(epsilon: str, victim: Victim, runs: int, cases_per_person: int = 1) -> tuple[Finding, float]:
+def _finding(
+    epsilon: str, victim: Victim, runs: int, cases_per_person: int = 1, alpha: float = ALPHA, events: int = EVENTS
+) -> tuple[Finding, float]:
     """Return the findings of the audit on the scene with and without the victim, and the charge of the series."""
     mechanism = {"kind": "dp-variants", "epsilon": epsilon, "delta_dp": "0.01", "cases_per_person": cases_per_person}
     settings = small_configuration(mechanism, cases="completed", audit=QUIET)
     claim = claimed(settings, SMALL)
     assert float(claim.epsilon) == float(epsilon), "the series is charged once"
     delta = float(claim.delta)
-    assert power(runs, float(epsilon), delta=delta, alpha=ALPHA, events=EVENTS).probability is not None
+    assert power(runs, float(epsilon), delta=delta, alpha=alpha, events=events).probability is not None
     (pair,) = pipeline_pairs(settings, SMALL, (victim,))
-    return audit(pair, runs, delta=delta, alpha=ALPHA, events=EVENTS), float(epsilon)
+    return audit(pair, runs, delta=delta, alpha=alpha, events=events), float(epsilon)
 
 
 def test_an_unchanged_series_is_not_flagged() -> None:
@@ -109,12 +111,12 @@ _EXPOSED = Cutter.exposed
 @pytest.mark.slow
 def test_a_case_that_counts_in_every_release_is_flagged(monkeypatch: pytest.MonkeyPatch) -> None:
     """Planted fault: the charge is one, and each case is in all releases after it. No release alone shows it; that all
-    of them have one more does. An audit of 400 runs has a bound of 1.47 at times: three in a row do not miss it."""
+    of them have one more does. At this epsilon an audit misses it least often, once in 30: not five in a row."""
     monkeypatch.setattr(Cutter, "exposed", _counted_again)
     # The events of released cases are dropped otherwise, and the fault cannot show them again.
     monkeypatch.setattr(FoldRules, "forgets", False)
-    for _attempt in range(3):
-        finding, claim = _finding("1.5", Victim("a case of release 2", "AB", 36), 400)
+    for _attempt in range(5):
+        finding, claim = _finding("1.85", Victim("a case of release 2", "AB", 36), 280, alpha=0.01, events=3)
         if finding.refutes(claim):
             break
     assert finding.refutes(claim), finding

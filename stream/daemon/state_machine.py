@@ -260,6 +260,7 @@ class ActiveCoordinator:
             )
         if has_recorded_rules and self.fold.rules.to_mapping() == rules.to_mapping():
             return
+        self.service.refuse_other_cases()
         if set(rules.end_activities) - set(self.fold.rules.end_activities):
             log.warning(
                 "process.completion: the new end_activities hold for events from now on; cases that had them before "

@@ -90,15 +90,23 @@ def discontinued(spec: PublicationSpec, earlier: AuditDocument) -> str | None:
     if earlier.get("config_digest") == spec.config_digest or former.get("kind") != spec.mechanism.kind:
         return None
     changed = spec.mechanism.changed_terms(former.get("parameters") or {})
-    former_cases, cases = earlier.get("cases", "all"), "all" if spec.once is None else "completed"
-    if spec.mechanism.keeps_cases and cases != former_cases:
-        changed = ", ".join(filter(None, (changed, f'cases = "{former_cases}"')))
+    if changes_cases(spec, earlier):
+        changed = ", ".join(filter(None, (changed, f'cases = "{earlier.get("cases", "all")}"')))
     if not changed:
         return None
     return (
         f"its releases promise {changed}, and a series keeps these terms: with others each release is withheld; give "
         "them again, or configure another publication for the new ones"
     )
+
+
+def changes_cases(spec: PublicationSpec, earlier: AuditDocument) -> bool:
+    """Return whether a series that keeps its cases has another value of `cases` than at its last release."""
+    former_kind = (earlier.get("mechanism") or {}).get("kind")
+    if not spec.mechanism.keeps_cases or former_kind != spec.mechanism.kind:
+        return False
+    cases = "all" if spec.once is None else "completed"
+    return bool(cases != earlier.get("cases", "all"))
 
 
 def looser_mechanism(mechanism: Mapping[str, Any], earlier: Mapping[str, Any], place: str) -> list[str]:

@@ -50,7 +50,7 @@ from stream.release.contract import Attempt, Decision, DecisionOutcome, Exposure
 from stream.release.documents import AuditDocument
 from stream.release.erasure import ErasureReport, erase, finish
 from stream.release.failpoints import Failpoint, Hook, nothing
-from stream.release.looser import discontinued, keeps_approval, last_seal, looser_terms
+from stream.release.looser import changes_cases, discontinued, keeps_approval, last_seal, looser_terms
 from stream.release.pipeline import Pipeline, Publisher
 from stream.release.planned import BuiltBy
 from stream.release.public_view import GROUP, with_roles
@@ -236,6 +236,28 @@ class ReleaseService:
         pipeline.looser = looser_terms(spec, seal, earlier)
         pipeline.spec = replace(spec, approval=spec.approval or keeps_approval(spec, seal, earlier))
         return discontinued(spec, earlier)
+
+    def refuse_other_cases(self) -> None:
+        """Refuse another value of `cases` than a series of cohorts has, before the state follows it.
+
+        With "completed" the state forgets what was released, so later releases of a series with "all" lack it. With
+        "all" a cut takes open cases, and their later events are lost. Neither comes back with the former value.
+
+        Raises
+        ------
+        InputError
+            If a publication has another value than at its last release.
+        """
+        for name, pipeline in self.pipelines.items():
+            seal = last_seal(pipeline.account)
+            earlier = None if seal is None else self._audit_of(name, seal.sequence, AuditPart)
+            if earlier is not None and changes_cases(pipeline.spec, earlier):
+                former = earlier.get("cases", "all")
+                raise InputError(
+                    f'publication {name!r}: its releases have cases = "{former}", and with another value the state '
+                    "would lose cases of the series for ever: give it again, or configure another publication, for "
+                    "another audience"
+                )
 
     def _warn_of_kept_archive(self) -> None:
         """Warn of an archive that a former configuration left: nothing removes its events any more."""

@@ -18,7 +18,7 @@ from stream.release.failpoints import Failpoint
 from tests.kafka import scenario
 from tests.kafka.broker import Broker, ForeignBroker
 from tests.kafka.scenario import Keeper
-from tests.kafka.site import Site, publication
+from tests.kafka.site import PATIENCE, Site, publication
 from veilstream import read_series
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(1800), pytest.mark.slow]
@@ -106,3 +106,7 @@ def test_a_daemon_killed_around_the_seal_shows_each_case_once(broker: AnyBroker,
         assert len(shown) == len(set(shown)) == log["case:concept:name"].nunique()
         events = streamed(one)
         assert len(events) == len(set(events)) == len(log)
+        # A start with another value of `cases` ends before it is recorded: the state would follow it.
+        one.config.write_text(one.config.read_text().replace('cases = "completed"\n', ""))
+        assert one.start("coordinator").wait(PATIENCE) == 2
+        assert "with another value the state would lose cases of the series" in one.logs()

@@ -352,6 +352,20 @@ def test_a_series_cannot_change_what_its_releases_show(copy: Path, caplog: pytes
     assert "cases = 'completed'" in decision.reasons[0]
 
 
+@pytest.mark.parametrize("former", ["completed", "all"])
+def test_a_daemon_does_not_follow_another_value_of_cases(tmp_path: Path, former: str) -> None:
+    """Its state would: with "completed" it forgot 592 cases of a series, and no later release had them; with "all" it
+    took open cases, whose later events were lost. A withheld cut did not protect them."""
+    configured(tmp_path, former)
+    replayed(tmp_path)
+    with closing(service_of(tmp_path, cases=former)) as service:
+        service.refuse_other_cases()
+    other = "all" if former == "completed" else "completed"
+    with closing(service_of(tmp_path, cases=other)) as service, pytest.raises(InputError) as refusal:
+        service.refuse_other_cases()
+    assert f"publication '{NAME}': its releases have cases = \"{former}\"" in str(refusal.value)
+
+
 def test_no_other_publication_continues_the_series(copy: Path) -> None:
     """Under another name it does not know the released cases, and could show them again to the same audience."""
     with closing(service_of(copy, name="other")) as service:

@@ -204,7 +204,7 @@ class ActiveCoordinator:
         if saved is None:
             recorded_rules = self.delta.recorded_rules()
             has_recorded_rules = recorded_rules is not None
-            fold = Fold(recorded_rules or self._rules())
+            fold = self.service.placed(Fold(recorded_rules or self._rules()))
             position, epoch = -1, -1
             # Deltas of erased cases may still be in the topic.
             apply_tombstones(self.service, fold)
@@ -215,7 +215,7 @@ class ActiveCoordinator:
                     f"the ledger topic ends at {self.ledger.next_offset}, the checkpoint covers {saved.ledger}: the "
                     "ledger is older than the state; restore it"
                 )
-            fold = self.service.named(Fold.restore(saved.fold))
+            fold = self.service.placed(self.service.named(Fold.restore(saved.fold)))
             position, epoch = _position(saved), saved.epoch
         try:
             epoch = self.delta.settle(position, epoch, self.service.pipelines.values())

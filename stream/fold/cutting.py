@@ -35,7 +35,7 @@ from stream.fold.records import Cut, Outcome
 from stream.fold.rules import FoldRules, PublicationRules
 from stream.fold.state import BEFORE_ALL, DROPPED, EXPOSED, PENDING, RELEASED, State
 from stream.fold.triggers import Clocks, Firing, Publications, PublicationState
-from stream.values.paged import Keep, in_heap
+from stream.values.paged import HEAP, ColumnPlace
 
 ACCUMULATED = ("new_cases", "new_events", "non_append_insertions")
 
@@ -340,7 +340,7 @@ class Cutter:
 
     # exposure
 
-    def exposed(self, cut: Cut, keep: Keep = in_heap) -> Projection:
+    def exposed(self, cut: Cut, place: ColumnPlace = HEAP) -> Projection:
         """Return the log that the open cut exposes.
 
         It has all events of the publication exposed so far; if each case is exposed once, those of this cut, and of
@@ -364,12 +364,14 @@ class Cutter:
             state.resource_names,
             case_attributes,
             state.event_attributes,
-            keep,
+            place,
         )
         new = np.zeros(events.size, dtype=np.bool_)
         new[self._new] = True
         if rules.once:
+            state.rest()
             return Projection(log, np.ones(log.n_cases, dtype=np.bool_), new[ordered])
         clock = self._clocks.of_cases(private=rules.private)
         complete = complete_in(state, ordered, flags, cut.window[1], self._rules.inactivity, clock)
+        state.rest()
         return Projection(log, complete, new[ordered])

@@ -32,7 +32,7 @@ from stream.fold.state import (
 )
 from stream.fold.triggers import Clocks, PublicationState, TriggerClock
 from stream.fold.window import EventsPerCase
-from stream.values.paged import Keep, in_heap
+from stream.values.paged import HEAP, ColumnPlace
 
 Positions = npt.NDArray[np.int64]
 
@@ -173,7 +173,7 @@ def project(
     resources: tuple[Any, ...],
     case_attributes: Mapping[str, AttributeValues],
     event_attributes: Mapping[str, AttributeValues],
-    keep: Keep = in_heap,
+    place: ColumnPlace = HEAP,
 ) -> EventLog:
     """Build the log of some events, with cases in order of their first acceptance.
 
@@ -187,8 +187,8 @@ def project(
         Pseudonyms of cases, activities and resources by code.
     case_attributes, event_attributes
         Values by attribute. A case attribute is its last value among these events.
-    keep
-        Puts each column of events to where it stays, before the next one is made.
+    place
+        Where the columns of events stay. Each is put there before the next one is made.
     """
     case = events["case"][ordered]
     present = case[np.flatnonzero(np.diff(case, prepend=-1))]  # ascending: the order of traces begins with the case
@@ -203,14 +203,14 @@ def project(
     columns_of_events: dict[str, Column] = {}
     for name, values in sorted(event_attributes.items()):
         codes = values.dense(events.size)[ordered]
-        columns_of_events[name] = Column(keep(codes), tuple(values.values))
+        columns_of_events[name] = Column(place.keep(codes), tuple(values.values))
     return EventLog(
         case_ids=tuple(names[code] for code in present),
         starts=starts.astype(np.int64),
-        activity=Column(keep(events["activity"][ordered]), activities),
-        time=keep(events["time"][ordered]),
-        resource=Column(keep(events["resource"][ordered]), resources),
-        row=keep(ordered.astype(np.int64, copy=False)),
+        activity=Column(place.keep(events["activity"][ordered]), activities),
+        time=place.keep(events["time"][ordered]),
+        resource=Column(place.keep(events["resource"][ordered]), resources),
+        row=place.keep(ordered.astype(np.int64, copy=False)),
         case_attributes=columns_of_cases,
         event_attributes=columns_of_events,
     )

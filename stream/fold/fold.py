@@ -48,7 +48,7 @@ from stream.fold.snapshot import (
 from stream.fold.state import Batch, Partition, State
 from stream.fold.triggers import NEVER, Clocks, Publications, PublicationState
 from stream.values.memory import Bytes
-from stream.values.paged import Keep, in_heap
+from stream.values.paged import HEAP, ColumnPlace
 
 __all__ = ["Cut", "Fold"]
 
@@ -144,12 +144,12 @@ class Fold:
         """Return where every accepted event is (`Publications.accounting`)."""
         return self._publications.accounting(publication)
 
-    def exposed(self, cut: Cut, keep: Keep = in_heap) -> Projection:
+    def exposed(self, cut: Cut, place: ColumnPlace = HEAP) -> Projection:
         """Return the log that the open cut exposes: all events of the publication exposed so far.
 
-        `keep`: puts each of its columns to where it stays.
+        `place`: where its columns stay.
         """
-        return self._cutter.exposed(cut, keep)
+        return self._cutter.exposed(cut, place)
 
     def decided(self, cut: Cut, released: bool, shown: Collection[str] = ()) -> None:
         """Record that the publication's decision on the open cut is durable.

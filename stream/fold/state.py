@@ -30,6 +30,7 @@ from models.eventlog import MISSING, Flags, Ints
 from stream.fold.forgotten import DIGEST_BYTES, DigestSet
 from stream.fold.records import ROW_WIDTH, TIME_PLACE, TIMES, Delta, PlainRow, with_resources
 from stream.fold.rules import FoldRules, SourcePartition
+from stream.values.paged import HEAP, ColumnPlace, rest
 
 GROWTH = 1.25
 """Room added when a column is full: at most a fifth of the memory is unused (24 bytes an event become 30, and the bound
@@ -68,9 +69,9 @@ def blocks(size: int) -> Iterator[slice]:
 class ColumnTable:
     """Columns of equal length that grow together. `table["name"]` is a view of the rows in use."""
 
-    def __init__(self, columns: Mapping[str, str]) -> None:
+    def __init__(self, columns: Mapping[str, str], place: ColumnPlace = HEAP) -> None:
         self.size = 0
-        self._room = 0
+        self._room, self._place = 0, place
         self._data: dict[str, Array] = {name: np.zeros(0, dtype=dtype) for name, dtype in columns.items()}
 
     def __getitem__(self, name: str) -> Array:
@@ -88,7 +89,7 @@ class ColumnTable:
 
     def add_column(self, name: str, dtype: str) -> None:
         """Add a column of zeros."""
-        self._data[name] = np.zeros(self._room, dtype=dtype)
+        self._data[name] = self._place.empty(self._room, dtype)
 
     def drop_column(self, name: str) -> None:
         """Remove a column."""
@@ -100,9 +101,21 @@ class ColumnTable:
             return
         self._room = max(size, int(self._room * GROWTH), 256)
         for name, column in self._data.items():
-            grown = np.zeros(self._room, dtype=column.dtype)
+            grown = self._place.empty(self._room, column.dtype)
             grown[: len(column)] = column
+            rest(grown)
             self._data[name] = grown
+
+    def move(self, place: ColumnPlace) -> None:
+        """Move the columns to `place`, one after the other; they grow there."""
+        self._place = place
+        for name, column in self._data.items():
+            self._data[name] = place.keep(column)
+
+    def rest(self) -> None:
+        """Drop the pages of the columns from this process, if they are in files."""
+        for column in self._data.values():
+            rest(column)
 
     def stage(self, columns: Mapping[str, Any], count: int) -> None:
         """Write rows behind the end; they come into use when `size` passes them."""
@@ -112,7 +125,7 @@ class ColumnTable:
 
     def keep(self, mask: npt.NDArray[np.bool_]) -> None:
         """Keep only the rows of the mask, in order, and free the memory of the others."""
-        self._data = {name: self[name][mask] for name in self._data}
+        self._data = {name: self._place.keep(self[name][mask]) for name in self._data}
         self.size = self._room = int(mask.sum())
 
     @property
@@ -214,8 +227,8 @@ def digest(case: str) -> bytes:
 class AttributeValues:
     """Values of one attribute where an event carries one: (event, code) pairs, 8 bytes each."""
 
-    def __init__(self) -> None:
-        self.rows = ColumnTable({"event": "<u4", "code": "<i4"})
+    def __init__(self, place: ColumnPlace = HEAP) -> None:
+        self.rows = ColumnTable({"event": "<u4", "code": "<i4"}, place)
         self.values = Codes()
 
     def add(self, events: Sequence[int], values: Iterable[Any]) -> None:
@@ -525,6 +538,7 @@ class State:
     """Events, cases and their names; everything that a projection reads."""
 
     def __init__(self) -> None:
+        self._place: ColumnPlace = HEAP
         self.events = ColumnTable(EVENT_COLUMNS)
         self.cases = ColumnTable(CASE_COLUMNS)
         self.index = CaseIndex()
@@ -553,6 +567,22 @@ class State:
         """Number of times that events left for the archive. It is saved with the state, so that a restored state names
         the segments of the archive whose events it does not have."""
         self.duplicates = self.refused = self.foreign = self.removed_cases = self.removed_events = 0
+
+    def move(self, place: ColumnPlace) -> None:
+        """Move what the state has of each event to `place`, now and later: columns and attribute values."""
+        self._place = place
+        for table in self._tables_of_events:
+            table.move(place)
+
+    def rest(self) -> None:
+        """Drop the pages of events that are in files from this process: until the next cut few are read."""
+        for table in self._tables_of_events:
+            table.rest()
+
+    @property
+    def _tables_of_events(self) -> list[ColumnTable]:
+        attributes = (*self.case_attributes.values(), *self.event_attributes.values())
+        return [self.events, *(values.rows for values in attributes)]
 
     @property
     def rank(self) -> Array | None:
@@ -860,7 +890,7 @@ class State:
                         column.append(value)
         for (level, name), (events, column) in values_by_name.items():
             store = self.case_attributes if level == "case" else self.event_attributes
-            store.setdefault(name, AttributeValues()).add(events, column)
+            store.setdefault(name, AttributeValues(self._place)).add(events, column)
 
     def changing_cases(self, names: Sequence[str]) -> dict[str, int]:
         """Return how many cases have had several values of each attribute, of their case or of their events."""

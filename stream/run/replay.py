@@ -328,7 +328,7 @@ class Resume:
         apply_tombstones(service, self.fold)
 
     def _begun(self, log: EventLog) -> tuple[Fold, int]:
-        return Fold(self.service.rules(embedded=True), log_facts(log)), -1
+        return self.service.placed(Fold(self.service.rules(embedded=True), log_facts(log))), -1
 
     def _restored(self, state: memoryview) -> tuple[Fold, int]:
         fold = self.service.fold_of(state)

@@ -59,7 +59,7 @@ from stream.release.schedule import RealClock, ReleaseClock
 from stream.release.spec import Intake
 from stream.release.verdict import PublicationSeries
 from stream.run.keeper import StateKeeper
-from stream.values.paged import in_heap
+from stream.values.paged import HEAP, ColumnPlace
 from stream.values.pseudonym import Pseudonyms, key_from_text
 
 log = logging.getLogger("veilstream")
@@ -135,7 +135,7 @@ class ReleaseService:
         on_assess: Callable[[str], None] = lambda _attack: None,
     ) -> None:
         self.settings, self.at, self.watch = settings, at, watch
-        self._keep = in_heap if built_by is None else built_by.pages.keep
+        self._place: ColumnPlace = HEAP if built_by is None else built_by.pages
         # Sensitive attributes of which a warning was logged.
         self._warned_attributes: set[str] = set()
         self.clock: ReleaseClock = clock or RealClock()
@@ -458,7 +458,7 @@ class ReleaseService:
 
     def attempt(self, fold: Fold, cut: Cut) -> Attempt:
         """Return the attempt of a cut: what the cut exposes, and its counts."""
-        projection = fold.exposed(cut, self._keep)
+        projection = fold.exposed(cut, self._place)
         accounting = fold.accounting(cut.publication)
         process, spec = self.settings.process, self.pipelines[cut.publication].spec
         self._warn_of_several_values(fold, spec.mechanism)
@@ -566,7 +566,12 @@ class ReleaseService:
                 f"{self.folder.ledger}: has {entries} entries, the checkpoint covers {saved.ledger}: "
                 "the ledger is older than the state; restore the newer ledger"
             )
-        return self.named(Fold.restore(saved.fold))
+        return self.placed(self.named(Fold.restore(saved.fold)))
+
+    def placed(self, fold: Fold) -> Fold:
+        """Move the events of a fold out of the heap, if an engine builds: most are read at cuts only."""
+        fold.state.move(self._place)
+        return fold
 
     def named(self, fold: Fold) -> Fold:
         """Replace raw resource names in a restored fold by pseudonyms.

@@ -10,10 +10,10 @@ from __future__ import annotations
 import mmap
 import os
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -24,8 +24,16 @@ from models.keys import BLOCK, case_blocks
 
 Array = npt.NDArray[Any]
 
-Keep = Callable[[Array], Array]
-"""Puts an array to where it stays."""
+
+class ColumnPlace(Protocol):
+    """Where columns stay."""
+
+    def keep(self, array: Array) -> Array:
+        """Return an array with the same items that stays there."""
+
+    def empty(self, length: int, dtype: npt.DTypeLike) -> Array:
+        """Return an array of so many zeros that stays there."""
+
 
 SMALL = 1 << 16
 """Bytes up to which an array stays in the heap: each mapped one is a file."""
@@ -34,19 +42,29 @@ PIECE = 1 << 20
 """Bytes that are written together where room cannot be reserved at once."""
 
 
-def in_heap(array: Array) -> Array:
-    """Return the array as it is."""
-    return array
+class Heap:
+    """Leaves arrays in the heap (implements `ColumnPlace`)."""
+
+    def keep(self, array: Array) -> Array:
+        """Return the array as it is."""
+        return array
+
+    def empty(self, length: int, dtype: npt.DTypeLike) -> Array:
+        """Return an array of zeros."""
+        return np.zeros(length, dtype=dtype)
+
+
+HEAP = Heap()
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnFiles:
-    """Makes arrays in files without a name in `folder`, on whose disk they lie."""
+    """Makes arrays in files without a name in `folder`, on whose disk they lie (implements `ColumnPlace`)."""
 
     folder: Path
 
     def keep(self, array: Array) -> Array:
-        """Return a copy of an array in a file (implements `Keep`)."""
+        """Return a copy of an array in a file."""
         copy = self.empty(len(array), array.dtype)
         copy[:] = array
         rest(copy)

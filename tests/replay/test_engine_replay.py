@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from connectors.files import FileOps
 from stream.commands import execute
 from stream.config import sources
 from stream.engine.building import EngineBuilds
+from stream.fold.state import EVENT_COLUMNS
 from stream.ledger.entries import SealEntry
 from stream.ledger.release_record import VariantsFile
 from stream.ledger.sqlite import open_readonly
@@ -71,18 +73,18 @@ def plans(output: Path) -> list[str | None]:
 
 
 @pytest.fixture
-def in_files(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Put each column of a cut into a file, small ones too; returns the lengths of those that were."""
+def in_files(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """Put each column of events into a file, small ones too; returns how many were, by the function that made them."""
     monkeypatch.setattr(paged, "SMALL", 0)
     monkeypatch.setattr(paged, "BLOCK", 500)
-    lengths, empty = [], ColumnFiles.empty
+    made, empty = Counter[str](), ColumnFiles.empty
 
     def noted(pages: ColumnFiles, length: int, dtype: Any) -> Any:
-        lengths.append(length)
+        made[sys._getframe(1).f_code.co_name] += 1
         return empty(pages, length, dtype)
 
     monkeypatch.setattr(ColumnFiles, "empty", noted)
-    return lengths
+    return made
 
 
 @pytest.mark.parametrize(
@@ -90,7 +92,7 @@ def in_files(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     [TLKC, RELATIVE, '{ kind = "baseline-2", K = 5 }', '{ kind = "pretsa", K = 5 }', '{ kind = "identity" }'],
     ids=["tlkc", "relative", "baseline-2", "pretsa", "identity"],
 )
-def test_the_same_releases_as_in_memory(mechanism: str, tmp_path: Path, in_files: list[int]) -> None:
+def test_the_same_releases_as_in_memory(mechanism: str, tmp_path: Path, in_files: Counter[str]) -> None:
     """Content and audits, release by release. The ledger names each plan, by other names under another key."""
     pytest.importorskip("duckdb", reason='duckdb is not installed (extra "duckdb")')
     rest = 'window = { new_cases = 700 }\ngate = { on_violation = "warn" }\nrelease_attributes = ["diagnosis"]'
@@ -98,8 +100,11 @@ def test_the_same_releases_as_in_memory(mechanism: str, tmp_path: Path, in_files
     whole = replayed(HOSPITAL, config, tmp_path / "memory")
     assert not in_files
     own = replayed(HOSPITAL, config, tmp_path / "engine", "duckdb")
-    # Activity, resource, time and row of the exposed, the released and the published log.
-    assert len(in_files) == 3 * 3 * 4
+    # Activity, resource, time and row of the released and the published log of three releases.
+    assert in_files["joined"] == 3 * 2 * 4
+    # Those of the exposed log, and the columns of the fold, which then grow in files.
+    assert in_files["keep"] == 3 * 4 + len([*EVENT_COLUMNS, "flag"])
+    assert in_files["reserve"] > len(EVENT_COLUMNS)
     assert [decision.status for _, decision in own.decisions] == ["sealed"] * 3
     assert verifier.verify(tmp_path / "engine") == []
     assert verifier.contents(tmp_path / "engine") == verifier.contents(tmp_path / "memory")

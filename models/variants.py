@@ -23,10 +23,13 @@ import numpy.typing as npt
 
 from models.content_free import content_free
 from models.eventlog import MISSING, Codes, Column, EventLog, Ints, starts_of
+from models.keys import case_blocks
 from models.knowledge import NANOSECONDS, Knowledge, items
 
 GONE = -1
 """In a plan: the released trace of cases that do not leave. In its `row`: records that are nobody's case."""
+
+_RELEASED_EVENT = np.dtype([("activity", "<i4"), ("resource", "<i4"), ("time", "<i8")])
 
 
 def amounts(codes: npt.NDArray[Any], cases: Ints | None, size: int = 0) -> Ints:
@@ -222,18 +225,12 @@ class VariantPlan:
         count
             int64[R], cases of each row.
         """
-        # The bytes of activity, resource and time of its events identify a released trace.
-        index: dict[bytes, int] = {}
-        parts = np.stack([released.activity.codes, released.resource.codes, released.time], axis=1).astype(np.int64)
-        all_bytes, width = parts.tobytes(), parts.itemsize * 3
-        bounds = itertools.pairwise((released.starts * width).tolist())
-        numbers = [index.setdefault(all_bytes[begin:end], len(index)) for begin, end in bounds]
-        trace = np.asarray(numbers, dtype=np.int64)
+        trace, n_traces = _distinct_traces(released)
         _, first = np.unique(trace, return_index=True)
         traces = released.with_columns(case={}, event={}).select_cases(first)
         if len(origin) and int(origin.min()) < 0:
-            made = np.bincount(trace, minlength=len(index)).astype(np.int64)
-            return cls(traces, np.full(len(index), GONE, dtype=np.int64), np.arange(len(index)), made)
+            made = np.bincount(trace, minlength=n_traces).astype(np.int64)
+            return cls(traces, np.full(n_traces, GONE, dtype=np.int64), np.arange(n_traces), made)
         of_row = np.full(len(count), GONE, dtype=np.int64)
         of_row[origin] = trace
         return cls(traces, np.arange(len(count), dtype=np.int64), of_row, count)
@@ -286,3 +283,20 @@ class VariantPlan:
     def made(self) -> Ints:
         """Return the trace of each record of a plan without rows, int64[records]."""
         return np.repeat(self.trace, self.count)
+
+
+def _distinct_traces(released: EventLog) -> tuple[Ints, int]:
+    """Return the number of each case's trace, in order of first appearance, and how many traces there are."""
+    index: dict[bytes, int] = {}
+    trace = np.empty(released.n_cases, dtype=np.int64)
+    # Without events there is no block, and all cases have the empty trace.
+    for first, last in case_blocks(released.starts) if released.n_events else [(0, released.n_cases)]:
+        events = slice(released.starts[first], released.starts[last])
+        # The bytes of activity, resource and time of its events identify a trace.
+        rows = np.empty(events.stop - events.start, dtype=_RELEASED_EVENT)
+        rows["activity"], rows["resource"] = released.activity.codes[events], released.resource.codes[events]
+        rows["time"] = released.time[events]
+        all_bytes = rows.tobytes()
+        bounds = itertools.pairwise(((released.starts[first : last + 1] - events.start) * rows.itemsize).tolist())
+        trace[first:last] = [index.setdefault(all_bytes[begin:end], len(index)) for begin, end in bounds]
+    return trace, len(index)

@@ -11,11 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from models import variants
 from models.anonymize.sensitive import class_columns
 from models.dp import strict, synthetic
 from models.dp.noise import simulated
 from models.errors import BoundError, InputError
 from models.eventlog import EventLog
+from models.keys import case_blocks
 from models.knowledge import NANOSECONDS, items
 from models.variants import GONE, VariantPlan, VariantTable, variant_table
 from stream.release import single
@@ -153,6 +155,19 @@ def test_a_plan_that_parts_a_row_gives_each_part_its_cases() -> None:
     draw = np.asarray([7, 50, 10, 40, 20, 30, 5, 6])
     assert plan.assigned(row, draw).tolist() == [1, GONE, 0, 1, 0, 1, 1, 1]
     assert (plan.cases, plan.events) == (7, 9)
+
+
+@pytest.mark.parametrize("size", [1, 3, 100])
+def test_a_plan_does_not_depend_on_the_size_of_its_blocks(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+    """Traces are compared block by block: equal ones of two blocks are one trace, and so are those without events."""
+    monkeypatch.setattr(variants, "case_blocks", lambda starts: case_blocks(starts, size))
+    log = EventLog.from_traces([("", None), ("ab", None), ("b", None), ("ab", None), ("", None), ("abc", None)])
+    plan = VariantPlan.of(log, np.arange(6), np.asarray([1, 2, 3, 4, 5, 6]))
+    assert ["".join(trace) for trace in plan.traces.traces()] == ["", "ab", "b", "abc"]
+    assert plan.trace.tolist() == [0, 1, 2, 1, 0, 3]
+    empty = VariantPlan.of(EventLog.from_traces([("", None), ("", None)]), np.arange(2), np.asarray([1, 2]))
+    assert empty.traces.n_cases == 1
+    assert empty.trace.tolist() == [0, 0]
 
 
 @pytest.mark.parametrize("kind", ["amun", "dp-log", "dp-synthetic", "tlkc-cohorts", "lcs-start"])

@@ -7,8 +7,9 @@ Most mechanisms see of a case its variant and its sensitive classes only, so the
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any, Protocol
 
 import msgspec
@@ -16,9 +17,11 @@ import numpy as np
 
 from models.errors import InputError
 from models.eventlog import Column, EventLog, Ints
+from models.keys import BLOCK, distinct
 from models.variants import VariantTable
 from stream.ledger.folder import json_bytes
 from stream.release.contract import Applicability, Build, Exposure, Mechanism, TimeBasis
+from stream.values.memory import Bytes
 from stream.values.paged import ColumnFiles, parts_of
 
 
@@ -62,9 +65,10 @@ class Planned:
     @property
     def digest(self) -> str:
         """sha256 of the released log: the same from every engine."""
-        description = msgspec.json.encode([self.table, described(self.build)], order="deterministic")
-        origin = self.build.origin.astype("<i8").tobytes()
-        return hashlib.sha256(description + _traces(self.build.log) + origin).hexdigest()
+        digest = hashlib.sha256(msgspec.json.encode([self.table, described(self.build)], order="deterministic"))
+        for part in chain(_traces(self.build.log), [_numbers(self.build.origin)]):
+            digest.update(part)
+        return digest.hexdigest()
 
 
 class Described(msgspec.Struct, frozen=True, kw_only=True):
@@ -96,25 +100,36 @@ def table_digest(table: VariantTable) -> str:
     """Return the sha256 of a table: rows in order, their classes and counts."""
     knowledge = table.knowledge
     digest = hashlib.sha256(msgspec.json.encode([knowledge.structure, knowledge.attribute, knowledge.T]))
-    digest.update(_traces(table.log) + table.count.astype("<i8").tobytes())
+    for part in chain(_traces(table.log), [_numbers(table.count)]):
+        digest.update(part)
     for name, column in sorted(table.log.case_attributes.items()):
-        digest.update(msgspec.json.encode(name) + _column(column))
+        digest.update(msgspec.json.encode(name))
+        for part in _column(column):
+            digest.update(part)
     return digest.hexdigest()
 
 
-def _traces(log: EventLog) -> bytes:
-    arrays = log.starts.astype("<i8").tobytes() + log.time.astype("<i8").tobytes()
-    return arrays + _column(log.activity) + _column(log.resource)
+def _traces(log: EventLog) -> Iterator[Bytes]:
+    yield _numbers(log.starts)
+    yield _numbers(log.time)
+    yield from _column(log.activity)
+    yield from _column(log.resource)
 
 
-def _column(column: Column) -> bytes:
-    """Return the values of a column as bytes that do not depend on its codes."""
+def _numbers(array: Ints) -> memoryview:
+    return np.ascontiguousarray(array, dtype="<i8").data
+
+
+def _column(column: Column) -> Iterator[Bytes]:
+    """Yield the values of a column as bytes that do not depend on its codes, part by part."""
     named = [f"{type(value).__name__} {value}" for value in column.values]
-    used = np.unique(column.codes[column.codes >= 0]).tolist()
+    used = distinct(column.codes[column.codes >= 0], len(named)).tolist()
     ascending = sorted(used, key=named.__getitem__)
     place = np.full(len(named) + 1, -1, dtype="<i8")
     place[ascending] = np.arange(len(ascending))
-    return msgspec.json.encode([named[code] for code in ascending]) + place[column.codes].tobytes()
+    yield msgspec.json.encode([named[code] for code in ascending])
+    for begin in range(0, len(column.codes), BLOCK):
+        yield place[column.codes[begin : begin + BLOCK]].data
 
 
 def built_on(mechanism: Mechanism, exposure: Exposure, table: VariantTable, memory: Any = None) -> Planned:

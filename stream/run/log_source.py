@@ -12,10 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from models.eventlog import Column, EventLog, Ints
+from models.content_free import content_free
+from models.eventlog import Codes, Column, EventLog, Flags, Ints
 from stream.fold.records import Delta, Row, with_person
 from stream.fold.rules import LogFacts
 from stream.run.runner import Arrival
+from stream.values.paged import HEAP, ColumnPlace, rest
 
 SOURCE = "log"
 
@@ -65,6 +67,7 @@ def records_from_log(
     source: str = SOURCE,
     resource: Callable[[str], str] | None = None,
     person: tuple[str, Callable[[str], str]] | None = None,
+    place: ColumnPlace = HEAP,
 ) -> Iterator[tuple[int, Delta]]:
     """Yield the events of a log as (position, record), in order of time; ties are in order of file row.
 
@@ -91,15 +94,17 @@ def records_from_log(
         Makes the pseudonym of a resource; None leaves resources as they are.
     person
         The attribute that names the person of a case, and the function that makes the pseudonym of a person.
+    place
+        Where the events stay until they are in a record.
     """
-    order = np.lexsort((log.row, log.time))
     if resource is not None:
         names = tuple(resource(str(name)) for name in log.resource.values)
         log = replace(log, resource=Column(log.resource.codes, names))
-    rows = _rows(log, pseudonym, attributes, log_end=log_end)
+    timeline = _timeline(log, pseudonym, attributes, place, log_end=log_end)
+    del log  # its events are in the timeline, and a large log is not to be in memory twice
     # Rows are made as they are needed: all rows of a log at once would take 270 bytes each.
-    for begin in range(0, len(order), batch):
-        part = rows(order[begin : begin + batch], begin)
+    for begin in range(0, len(timeline.time), batch):
+        part = timeline.rows(begin, begin + batch)
         if person is not None:
             part = [row._replace(attributes=with_person(row.attributes, *person)) for row in part]
         last = begin + len(part) - 1
@@ -107,43 +112,75 @@ def records_from_log(
         yield begin, Delta(src=source, p=0, prev=begin - 1, last=last, n=len(part), key=key, named=named, rows=part)
 
 
-def _rows(
-    log: EventLog, pseudonym: Callable[[str], str], attributes: Sequence[str], *, log_end: bool
-) -> Callable[[Ints, int], list[Row]]:
-    """Return the rows of some events, given the rank of the first of them."""
-    names = [pseudonym(case) for case in log.case_ids]
+@content_free()
+@dataclass(frozen=True, slots=True)
+class _Timeline:
+    """The events of a log in order of time.
+
+    `cases`: pseudonyms by number. `case`, `activity`, `resource`, `time`, `end`: of each event. `attributes`: of each
+    event, {"case": {...}, "event": {...}} or None; empty if none are wanted.
+    """
+
+    cases: Sequence[str]
+    case: Codes
+    activity: Column
+    resource: Column
+    time: Ints
+    end: Flags
+    attributes: Sequence[dict[str, dict[str, Any]] | None]
+
+    def rows(self, begin: int, end: int) -> list[Row]:
+        """Return the rows of consecutive events; their offsets are their ranks."""
+        part = slice(begin, end)
+        columns = zip(
+            self.case[part].tolist(), _decoded(self.activity, part), self.time[part].tolist(),
+            _decoded(self.resource, part), self.end[part].tolist(), strict=True,
+        )  # fmt: skip
+        rows = [
+            Row(
+                rank,
+                self.cases[case],
+                activity,
+                time,
+                resource,
+                self.attributes[rank] if self.attributes else None,
+                None,
+                is_end,
+            )
+            for rank, (case, activity, time, resource, is_end) in enumerate(columns, start=begin)
+        ]
+        for array in (self.case, self.activity.codes, self.time, self.resource.codes, self.end):
+            rest(array)
+        return rows
+
+
+def _timeline(
+    log: EventLog, pseudonym: Callable[[str], str], attributes: Sequence[str], place: ColumnPlace, *, log_end: bool
+) -> _Timeline:
+    """Return the events of a log in order of time; ties are in order of file row."""
+    order = np.lexsort((log.row, log.time))
     ends = np.zeros(log.n_events, dtype=np.bool_)
     filled = log.lengths > 0
     if log_end:
         ends[log.starts[1:][filled] - 1] = True
+    case = np.repeat(np.arange(log.n_cases, dtype=np.int32), log.lengths)
     attributes_of_event = _attributes(log, attributes)
-
-    def rows(events: Ints, first: int) -> list[Row]:
-        owners = np.searchsorted(log.starts, events, side="right") - 1
-        columns = zip(
-            events.tolist(), owners.tolist(), _decoded(log.activity, events), log.time[events].tolist(),
-            _decoded(log.resource, events), ends[events].tolist(), strict=True,
-        )  # fmt: skip
-        return [
-            Row(
-                rank,
-                names[case],
-                activity,
-                time,
-                resource,
-                attributes_of_event[event] if attributes_of_event else None,
-                None,
-                end,
-            )
-            for rank, (event, case, activity, time, resource, end) in enumerate(columns, start=first)
-        ]
-
-    return rows
+    if attributes_of_event:
+        attributes_of_event = [attributes_of_event[event] for event in order.tolist()]
+    return _Timeline(
+        cases=[pseudonym(name) for name in log.case_ids],
+        case=place.keep(case[order]),
+        activity=Column(place.keep(log.activity.codes[order]), log.activity.values),
+        resource=Column(place.keep(log.resource.codes[order]), log.resource.values),
+        time=place.keep(log.time[order]),
+        end=place.keep(ends[order]),
+        attributes=attributes_of_event,
+    )
 
 
-def _decoded(column: Column, order: Ints) -> list[Any]:
+def _decoded(column: Column, events: slice) -> list[Any]:
     table = (*column.values, None)
-    return [table[code] for code in column.codes[order].tolist()]
+    return [table[code] for code in column.codes[events].tolist()]
 
 
 def _attributes(log: EventLog, names: Sequence[str]) -> list[dict[str, dict[str, Any]] | None]:

@@ -293,6 +293,7 @@ class Replay:
             key=pseudonyms.id,
             resource=None if process.raw_resources else pseudonyms.resource,
             person=None if process.person is None else (process.person, pseudonyms.person),
+            place=self.service.place,
         )
 
     def _pace(self, record: Delta) -> None:

@@ -135,7 +135,7 @@ class ReleaseService:
         on_assess: Callable[[str], None] = lambda _attack: None,
     ) -> None:
         self.settings, self.at, self.watch = settings, at, watch
-        self._place: ColumnPlace = HEAP if built_by is None else built_by.pages
+        self.place: ColumnPlace = HEAP if built_by is None else built_by.pages
         # Sensitive attributes of which a warning was logged.
         self._warned_attributes: set[str] = set()
         self.clock: ReleaseClock = clock or RealClock()
@@ -458,7 +458,7 @@ class ReleaseService:
 
     def attempt(self, fold: Fold, cut: Cut) -> Attempt:
         """Return the attempt of a cut: what the cut exposes, and its counts."""
-        projection = fold.exposed(cut, self._place)
+        projection = fold.exposed(cut, self.place)
         accounting = fold.accounting(cut.publication)
         process, spec = self.settings.process, self.pipelines[cut.publication].spec
         self._warn_of_several_values(fold, spec.mechanism)
@@ -570,7 +570,7 @@ class ReleaseService:
 
     def placed(self, fold: Fold) -> Fold:
         """Move the events of a fold out of the heap, if an engine builds: most are read at cuts only."""
-        fold.state.move(self._place)
+        fold.state.move(self.place)
         return fold
 
     def named(self, fold: Fold) -> Fold:

@@ -29,7 +29,7 @@ from stream.ledger.layout import OperatorLayout
 from stream.release.contract import Build, Exposure, Mechanism
 from stream.release.planned import Place, applied, built_on, classified
 from stream.release.public_files import carried
-from stream.values.paged import ColumnFiles
+from stream.values.paged import ColumnFiles, rest_log
 
 ROWS = 1 << 20
 """Events of a part; a case is never in two."""
@@ -62,6 +62,7 @@ class EngineBuilds:
             data = work / "cases"
             data.mkdir(mode=0o700)
             write_cases(exposure, data, FileOps())
+            rest_log(exposure.log)
             engine = open_engine(self.kind, data, Reading(), work, self.memory)
             try:
                 return _built(engine, mechanism, exposure, memory, self.pages)
@@ -86,10 +87,11 @@ def _built(engine: Engine, mechanism: Mechanism, exposure: Exposure, memory: Any
     table = counted(engine, mechanism, classified(mechanism, exposure))
     if (table.n_cases, table.n_events) != (exposure.log.n_cases, exposure.log.n_events):
         raise VeilstreamError("the engine counted other cases than it was given; run it again")
-    planned = built_on(mechanism, exposure, table, memory)
+    planned, count = built_on(mechanism, exposure, table, memory), table.count
+    del table  # its events are in memory until the plan is made, and the plan needs the counts alone
     if (planned.build.origin < 0).any():
         return applied(planned, exposure, np.empty(0, dtype=np.int64), pages)
-    plan = VariantPlan.of(carried(planned.build), planned.build.origin, table.count)
+    plan = VariantPlan.of(carried(planned.build), planned.build.origin, count)
     return applied(planned, exposure, _rows(engine, plan, exposure.log.case_ids), pages)
 
 

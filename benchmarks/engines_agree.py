@@ -1,8 +1,10 @@
-"""Compare the answers of the engines on public logs: table of variants, plan, cases, counts and audits.
+"""Compare the answers of the engines on public logs: table of variants, plan, cases, counts, audits and series.
 
 `python -m benchmarks.engines_agree [--logs sepsis,bpic2012] [--engines duckdb,spark] [--json]`. Each log is written as
 Parquet, and once more with the events of its earlier half, as an earlier release; the answers of the engines are
-compared with those of `embedded`. The exit code is 1 if anything differs. The logs are those of VEILSTREAM_LOGS.
+compared with those of `embedded`. Of `tlkc` and `identity` this includes a series that shows everything again
+(`replay --engine`), with a cut when half of the cases have begun and one at the end: decisions, content and all audits.
+The exit code is 1 if anything differs. The logs are those of VEILSTREAM_LOGS.
 """
 
 from __future__ import annotations
@@ -21,17 +23,22 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from pydantic import SecretStr
 
+from benchmarks.scale import settings
 from connectors import read_log, write_log
 from connectors.reading import Reading
 from models.eventlog import EventLog
 from models.variants import VariantPlan
 from stream.commands import build_app
 from stream.engine import open_engine
+from stream.engine.building import builder
 from stream.engine.contract import CountQuery, Draws, Engine
 from stream.release import single
 from stream.release.contract import Exposure
 from stream.release.public_files import carried
+from stream.run.replay import Replay
+from stream.testing import verifier
 
 SENSITIVE = {"sepsis": ("Diagnose",), "bpic2013-incidents": ("impact",)}
 """Attribute that C bounds; the other logs have none."""
@@ -113,6 +120,37 @@ def _audits(kind: str, releases: TwoReleases) -> Any:
     return json.loads(printed.read())
 
 
+DRAWN = ("seconds", "published", "files", "chain")
+"""Parts of an audit that differ from run to run: durations, moments, and digests of files with drawn ids."""
+
+
+def series_of(kind: str, mechanism: str, releases: TwoReleases, output: Path) -> dict[str, Any]:
+    """Return decisions, content and audits of a series of two releases that show everything."""
+    log = read_log(releases.whole)
+    chosen = settings(mechanism, log.n_cases)
+    process = chosen.process.model_copy(update={"sensitive": releases.sensitive})
+    publication = [one.model_copy(update={"formats": ("xes",)}) for one in chosen.publication]  # as the verifier reads
+    # One key for all: resources are named alike.
+    given = {"key": SecretStr("ab" * 32), "process": process, "publication": publication}
+    chosen = chosen.model_copy(update=given)
+    outcome = Replay(chosen, output, built_by=builder(kind, output)).run(log, final=True)
+    audits = [dict(decision.audit) for _, decision in outcome.decisions]
+    return {
+        "decisions": verifier.decisions(output),
+        "contents": verifier.contents(output),
+        "audits": [{name: part for name, part in audit.items() if name not in DRAWN} for audit in audits],
+    }
+
+
+def all_answers(kind: str, releases: TwoReleases, work: Path) -> dict[str, Any]:
+    """Return the answers of an engine, and its series."""
+    series = {
+        f"series of {mechanism}": series_of(kind, mechanism, releases, work / f"{kind}-{mechanism}")
+        for mechanism in ("tlkc", "identity")
+    }
+    return {**answers_of(kind, releases, work / kind), **series}
+
+
 def main() -> None:
     """Compare, and print one line for each log and engine."""
     folder = Path(os.environ.get("VEILSTREAM_LOGS", Path(__file__).resolve().parents[2] / "shared" / "logs"))
@@ -126,9 +164,9 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as text:
             work = Path(text)
             releases = write_releases(folder, name, work)
-            wanted = answers_of("embedded", releases, work / "embedded")
+            wanted = all_answers("embedded", releases, work)
             for kind in chosen.engines.split(","):
-                begin, answers = time.monotonic(), answers_of(kind, releases, work / kind)
+                begin, answers = time.monotonic(), all_answers(kind, releases, work)
                 equal = {part: answers[part] == wanted[part] for part in wanted}
                 rows.append({"log": name, "engine": kind, **equal, "seconds": round(time.monotonic() - begin, 1)})
                 print(rows[-1], file=sys.stderr)

@@ -82,7 +82,7 @@ from stream.release.stages import (
     Written,
 )
 from stream.values.duration import SECOND
-from stream.values.paged import ColumnFiles, rest_log
+from stream.values.paged import HEAP, ColumnFiles, rest_log
 from stream.values.pseudonym import Pseudonyms
 
 log = logging.getLogger("veilstream")
@@ -526,7 +526,14 @@ class Pipeline:
         started = time.monotonic()
         exposure = charged.attempt.exposure
         faults = public_files.faults(
-            prepared.tmp, spec.formats, content.build, spec.mechanism, exposure, content.record, sources
+            prepared.tmp,
+            spec.formats,
+            content.build,
+            spec.mechanism,
+            exposure,
+            content.record,
+            sources,
+            self._pages or HEAP,
         )
         seconds["read_back"] = time.monotonic() - started
         if faults:

@@ -29,7 +29,7 @@ from stream.release.contract import Build, Exposure, Mechanism
 from stream.release.manifest import public_parameters, reading_notes
 from stream.release.public_view import OTHER
 from stream.values.duration import SECOND
-from stream.values.paged import ColumnFiles, parts_of
+from stream.values.paged import HEAP, ColumnFiles, ColumnPlace, moved, parts_of
 
 FILES = {"xes": "log.xes.gz", "csv": "log.csv.gz", "parquet": "log.parquet"}
 """Name of the released log, by format."""
@@ -159,6 +159,7 @@ def faults(
     exposure: Exposure,
     candidate: ReleaseRecord,
     sources: Mapping[str, int],
+    place: ColumnPlace = HEAP,
 ) -> list[str]:
     """Return why the files must not leave: one cannot be read, lacks events, or breaks the promise.
 
@@ -178,13 +179,15 @@ def faults(
         The release as audits see it.
     sources
         Case of the build by released case id.
+    place
+        Where the columns of the log that is read stay.
     """
     if build.files is not None:
         return mechanism.broken_files(folder, build.files)
     lines = []
     for name in formats:
         path = folder / FILES[name]
-        faults_of_file = _faults_of(path, build, candidate, mechanism, exposure, sources)
+        faults_of_file = _faults_of(path, build, candidate, mechanism, exposure, sources, place)
         lines += [f"read back from {FILES[name]}: {fault}" for fault in faults_of_file]
     if build.accumulated is not None:
         lines += accumulated_faults(folder, formats, build.accumulated)
@@ -226,9 +229,10 @@ def _faults_of(
     mechanism: Mechanism,
     exposure: Exposure,
     sources: Mapping[str, int],
+    place: ColumnPlace,
 ) -> list[str]:
     try:
-        log = read_back(path)
+        log = moved(read_back(path), place)
     except NoEventsError:
         return [] if not build.log.n_events else ["no event"]
     except InputError as error:

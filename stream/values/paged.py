@@ -11,7 +11,7 @@ import mmap
 import os
 import tempfile
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any, Protocol
 
@@ -165,6 +165,17 @@ def parts_of(log: EventLog, cases: Ints) -> Iterator[EventLog]:
         yield log.select_cases(cases)  # cases without events make no block
     for begin, end in case_blocks(starts, BLOCK):
         yield log.select_cases(cases[begin:end])
+
+
+def moved(log: EventLog, place: ColumnPlace) -> EventLog:
+    """Return a log whose columns of events stay at a place; those of attributes are as they were."""
+    return replace(
+        log,
+        activity=replace(log.activity, codes=place.keep(log.activity.codes)),
+        time=place.keep(log.time),
+        resource=replace(log.resource, codes=place.keep(log.resource.codes)),
+        row=place.keep(log.row),
+    )
 
 
 def rest(array: Array) -> None:

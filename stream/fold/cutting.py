@@ -355,6 +355,7 @@ class Cutter:
         only_new = rules.once and not rules.waits
         shown = self._new if only_new else np.flatnonzero(flags == EXPOSED)
         ordered = trace_order(events, shown, state.rank)
+        del shown  # as large as the order, and not read any more
         case_attributes = {name: values for name, values in state.case_attributes.items() if name != self._rules.person}
         log = project(
             events,
@@ -366,6 +367,7 @@ class Cutter:
             state.event_attributes,
             place,
         )
+        state.rest()
         new = np.zeros(events.size, dtype=np.bool_)
         new[self._new] = True
         if rules.once:

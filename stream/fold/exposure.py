@@ -191,10 +191,9 @@ def project(
         Where the columns of events stay. Each is put there before the next one is made.
     """
     case = events["case"][ordered]
-    present = case[np.flatnonzero(np.diff(case, prepend=-1))]  # ascending: the order of traces begins with the case
-    starts = np.zeros(1, dtype=np.int64)
-    if len(present):
-        starts = np.searchsorted(case, np.append(present, present[-1] + 1))
+    first_place = _first_places(case)
+    present = case[first_place]  # ascending: the order of traces begins with the case
+    starts = np.append(first_place, len(case))
 
     columns_of_cases: dict[str, Column] = {}
     for name, values in sorted(case_attributes.items()):
@@ -214,6 +213,20 @@ def project(
         case_attributes=columns_of_cases,
         event_attributes=columns_of_events,
     )
+
+
+def _first_places(case: Array) -> Positions:
+    """Return the place of the first event of each case. `case` is the case of each event, in trace order."""
+    is_first = np.ones(len(case), dtype=np.bool_)
+    is_first[1:] = case[1:] != case[:-1]
+    return np.flatnonzero(is_first)
+
+
+def _last_places(case: Array) -> Positions:
+    """Return the place of the last event of each case. `case` is the case of each event, in trace order."""
+    is_last = np.ones(len(case), dtype=np.bool_)
+    is_last[:-1] = case[1:] != case[:-1]
+    return np.flatnonzero(is_last)
 
 
 def _last_value(codes: npt.NDArray[np.int32], case: Array, present: Array) -> npt.NDArray[np.int32]:
@@ -246,7 +259,7 @@ def complete_in(
     """
     events, cases = state.events, state.cases
     case = events["case"][ordered]
-    last_place = np.flatnonzero(np.diff(case, append=-1))  # of each case, among the exposed events
+    last_place = _last_places(case)  # of each case, among the exposed events
     present = case[last_place]
     complete = events["end"][ordered[last_place]] | _had_all(state, ordered, last_place)
     if end is None:
@@ -341,7 +354,7 @@ class Once:
         events = self.state.events
         ordered = trace_order(events, chosen, self.state.rank)
         case = events["case"][ordered]
-        first_places = np.flatnonzero(np.diff(case, prepend=-1))  # where the next case begins
+        first_places = _first_places(case)
         person_of_case = self._persons(ordered, case)
 
         # Cases in the order in which they began; of equal times by name, which depends on no other case.

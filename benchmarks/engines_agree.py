@@ -129,7 +129,7 @@ def series_of(kind: str, mechanism: str, releases: TwoReleases, output: Path) ->
     log = read_log(releases.whole)
     chosen = settings(mechanism, log.n_cases)
     process = chosen.process.model_copy(update={"sensitive": releases.sensitive})
-    publication = [one.model_copy(update={"formats": ("xes",)}) for one in chosen.publication]  # as the verifier reads
+    publication = tuple(one.model_copy(update={"formats": ("xes",)}) for one in chosen.publication)  # for the verifier
     # One key for all: resources are named alike.
     given = {"key": SecretStr("ab" * 32), "process": process, "publication": publication}
     chosen = chosen.model_copy(update=given)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from models.errors import InputError, NoEventsError, RefusedError
 from veilstream._arguments import checked
-from veilstream._logs import TIME_BASIS, read_log
+from veilstream._logs import TIME_BASIS, _warn, read_log
 from veilstream._wording import python_words
 
 if TYPE_CHECKING:
@@ -22,7 +23,8 @@ def read_series(folder: str | os.PathLike[str]) -> pd.DataFrame:
 
     * Releases that are increments: all releases of the newest set. Earlier sets are left out, since the
       first release of a set holds everything again.
-    * Releases of `cases = "completed"`: all of them, since each holds other cases.
+    * Releases of `cases = "completed"`: all of them, since each holds other cases. A warning names each release that
+      is not in the folder, as far as a later one follows it.
     * Other releases: the newest, which holds everything so far.
 
     Each file is compared with its manifest, and each release of a set with the manifest of the newest one.
@@ -72,6 +74,8 @@ def read_series(folder: str | os.PathLike[str]) -> pd.DataFrame:
     # Manifests of earlier versions say so in their budget alone.
     each_case_once = newest.get("cases") == "completed" or (newest.get("budget") or {}).get("scope") == "cases"
     first = 0 if each_case_once else len(folders) - 1
+    if each_case_once:
+        _check_chain(folders, manifests)
     files: list[Path] = []
     for path, manifest in zip(folders[first:], manifests[first:], strict=True):
         files += log_files(path, manifest)
@@ -87,3 +91,20 @@ def read_series(folder: str | os.PathLike[str]) -> pd.DataFrame:
     log = pd.concat(frames, ignore_index=True)
     log.attrs[TIME_BASIS] = newest["time_basis"]
     return log
+
+
+def _check_chain(folders: Sequence[Path], manifests: Sequence[Mapping[str, Any]]) -> None:
+    """Warn of releases that are missing between others, and refuse one that is not the one its successor names."""
+    from connectors.store.base import MANIFEST, digest
+
+    folder_of = {manifest["sequence"]: folder for folder, manifest in zip(folders, manifests, strict=True)}
+    for folder, manifest in zip(folders, manifests, strict=True):
+        previous, chain = manifest.get("previous"), manifest.get("chain")
+        if previous is None or chain is None:  # the first release, or one of an earlier version
+            continue
+        if previous not in folder_of:
+            _warn(f"{folder.parent}: release {previous} is not here, so its cases are not in the log; get it too")
+        elif digest(folder_of[previous] / MANIFEST) != chain["previous_manifest"]:
+            raise InputError(
+                f"{folder_of[previous] / MANIFEST}: not the manifest that {folder.name} names; get the release again"
+            )

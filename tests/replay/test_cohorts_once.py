@@ -140,6 +140,24 @@ def test_all_releases_are_read_as_one_log(made: Path) -> None:
     assert log["case:concept:name"].nunique() == sum(of_release["cases"] for of_release in counts)
 
 
+def test_a_release_that_is_missing_between_others_is_named(made: Path, tmp_path: Path) -> None:
+    """The log was shorter, and nothing said so. A manifest that its successor does not name is refused."""
+    received = tmp_path / NAME
+    shutil.copytree(made / "out" / "public" / NAME, received)
+    numbers = [manifest["sequence"] for manifest in manifests(made)]
+    whole = len(vs.read_series(received))  # without a warning, which would be an error here
+    lost, changed = (received / f"release-{number:06d}" for number in (numbers[1], numbers[0]))
+    shutil.rmtree(lost)
+    with pytest.warns(UserWarning, match=f"release {numbers[1]} is not here, so its cases are not in the log"):
+        assert 0 < len(vs.read_series(received)) < whole
+
+    shutil.copytree(made / "out" / "public" / NAME / lost.name, lost)
+    manifest = changed / "manifest.json"
+    manifest.write_text(manifest.read_text() + "\n")
+    with pytest.raises(InputError, match=f"not the manifest that {lost.name} names; get the release again"):
+        vs.read_series(received)
+
+
 def test_nothing_is_kept_of_a_released_case(made: Path) -> None:
     """The state has open and waiting cases only, and the memory of the mechanism names no case but waiting ones. The
     cases of the last cut leave the state before the next one."""

@@ -473,23 +473,27 @@ class Bench:
         Returns when each sampled event was acknowledged, by partition and offset, the number of events, and the seconds
         of the build.
         """
-        from connectors.kafka.producing import producer
-        from connectors.kafka.source import Source
+        from confluent_kafka import Producer
 
         body = {"case:concept:name": "c", "concept:name": "activity 0001", "time:timestamp": "2024-01-01T00:00:00Z"}
         sent: dict[tuple[int, int], float] = {}
-        with producer(Source(topics=("x",), bootstrap=self.bootstrap), linger_ms=20) as client:
-            begin, n_sent, seconds = time.monotonic(), 0, 0.0
-            while (build := self._status(output)["building"]) is not None:
-                seconds = build["seconds"]
-                for number in range(n_sent, n_sent + rate // 10):
-                    body["case:concept:name"] = f"later {number % 5000}"
-                    future = client.send(f"{self.name}.events", json.dumps(body).encode(), partition=number % 4)
-                    if number % SAMPLE == 0:
-                        future.add_callback(lambda done: sent.setdefault((done.partition, done.offset), time.time()))
-                n_sent += rate // 10
-                time.sleep(max(0.0, begin + n_sent / rate - time.monotonic()))
-            client.flush()
+
+        def acknowledged(_: Any, message: Any) -> None:
+            sent[message.partition(), message.offset()] = time.time()
+
+        # In C: a producer in Python would need half of a core at 20,000 events a second.
+        client = Producer({"bootstrap.servers": self.bootstrap, "linger.ms": 20})
+        begin, n_sent, seconds = time.monotonic(), 0, 0.0
+        while (build := self._status(output)["building"]) is not None:
+            seconds = build["seconds"]
+            for number in range(n_sent, n_sent + rate // 10):
+                body["case:concept:name"] = f"later {number % 5000}"
+                more = {"on_delivery": acknowledged} if number % SAMPLE == 0 else {}
+                client.produce(f"{self.name}.events", json.dumps(body), partition=number % 4, **more)
+            n_sent += rate // 10
+            while (rest := begin + n_sent / rate - time.monotonic()) > 0:
+                client.poll(rest)  # returns with the first acknowledgement
+        client.flush()
         return sent, n_sent, seconds
 
     def records(self) -> list[AnyRecord]:

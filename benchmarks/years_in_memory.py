@@ -147,7 +147,7 @@ def records(n_events: int, *, drawn: bool = False) -> Iterator[tuple[int, AnyRec
     """Yield position and record: deltas in order of event time, and a tick at the time of the last event of each."""
     rows: list[PlainRow] = []
     position = 0
-    for offset, (time_ns, case, activity) in enumerate(_events(n_events, drawn=drawn)):
+    for offset, (time_ns, case, activity) in enumerate(year_of_events(n_events, drawn=drawn)):
         rows.append((offset, case, activity, time_ns, f"r{offset % 50}", None, None, False))
         if len(rows) == RECORD_ROWS or offset == n_events - 1:
             first = rows[0][0]
@@ -156,7 +156,7 @@ def records(n_events: int, *, drawn: bool = False) -> Iterator[tuple[int, AnyRec
             position, rows = position + 2, []
 
 
-def _events(n_events: int, *, drawn: bool) -> Iterator[tuple[int, str, str]]:
+def year_of_events(n_events: int, *, drawn: bool) -> Iterator[tuple[int, str, str]]:
     """Yield time, case and activity of each event. With `drawn` activities are drawn, else 20 traces repeat.
 
     Events go through the open cases in turn: one case begins, and one ends, with every ten events.

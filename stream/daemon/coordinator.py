@@ -42,6 +42,10 @@ log = logging.getLogger("veilstream")
 BATCH_RECORDS = 100
 """Delta records in a batch. Each holds up to 500 events."""
 
+WAITING_RECORDS = 2 * BATCH_RECORDS
+"""Delta records that may wait in memory: the next batch, and the one behind it. With the default of Faust these are 4096
+records of up to 512 kB, 2 GB where the fold is slower than ingest."""
+
 BATCH_SECONDS = 0.1
 """Time for which an incomplete batch waits for further records."""
 
@@ -404,7 +408,15 @@ def coordinator_app(host: CoordinatorContext, folder: Path) -> tuple[App, Coordi
     # The assignor gives the partition to the first name in alphabetical order. With the time of the start in the name,
     # the oldest member keeps the partition when a standby joins.
     name = f"veilstream-coordinator-{time.time_ns():020d}"
-    app = application(process, "coordinator", host.source, folder, SeekingTransport, broker_client_id=name)
+    app = application(
+        process,
+        "coordinator",
+        host.source,
+        folder,
+        SeekingTransport,
+        broker_client_id=name,
+        stream_buffer_maxsize=WAITING_RECORDS,
+    )
     coordinator = Coordinator(app, host)
     deltas = app.topic(topic(process, "delta"), key_serializer="raw", value_serializer="raw", allow_empty=True)
 

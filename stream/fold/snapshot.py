@@ -309,7 +309,7 @@ def merged(raw: Bytes, changes_in_order: Iterable[bytes]) -> memoryview:
     The result is in scratch memory. If `raw` is, it is released. Each change is taken when the one before
     is applied.
     """
-    table = _Patched(_decoded(raw, _PatchedColumn))
+    table = _Patched(raw)
     for encoded_patches in changes_in_order:
         for kind, path, *arguments in msgspec.msgpack.decode(encoded_patches):
             table.apply(kind, path, arguments)
@@ -318,7 +318,7 @@ def merged(raw: Bytes, changes_in_order: Iterable[bytes]) -> memoryview:
     return gathered(parts)
 
 
-class _PatchedColumn(Binary):
+class _PatchedColumn:
     """A column to which patches are applied, in parts.
 
     The first part is the saved column, which stays where it was read. What patches append follows in parts of `PIECE`
@@ -326,11 +326,9 @@ class _PatchedColumn(Binary):
     another kind twice.
     """
 
-    parts: list[Bytes]
-
     def __init__(self, saved: Bytes) -> None:
         """Begin with saved bytes. Only scratch memory is changed in place."""
-        super().__init__([saved if is_scratch(saved) else gathered([saved])])
+        self.parts: list[Bytes] = [saved if is_scratch(saved) else gathered([saved])]
         self._last = memoryview(b"")
         self._used = 0
 
@@ -365,8 +363,10 @@ class _Patched:
     Columns are patched in place (`_PatchedColumn`), so the cost of applying depends on the size of the patches.
     """
 
-    def __init__(self, table: Any) -> None:
-        self._root = [table]
+    def __init__(self, raw: Bytes) -> None:
+        # By the identity of the value of the column in the table.
+        self._columns: dict[int, _PatchedColumn] = {}
+        self._root: list[Any] = [_decoded(raw, self._new_column)]
         self._open: dict[int, tuple[Any, Any]] = {}
 
     def apply(self, kind: str, path: Path, arguments: Sequence[Any]) -> None:
@@ -396,11 +396,18 @@ class _Patched:
     def pairs(self, parent: Any, key: Any, values: list[tuple[Any, Any]]) -> None:
         self._opened(parent, key).update(map(tuple, values))
 
+    def _new_column(self, saved: Bytes) -> Binary:
+        """Return the value of a column that begins with saved bytes, and remember how to patch it."""
+        column = _PatchedColumn(saved)
+        value = Binary(column.parts)
+        self._columns[id(value)] = column
+        return value
+
     def _column(self, parent: Any, key: Any) -> _PatchedColumn:
         """Return a column. The first patch of one that a patch has added finds its bytes."""
-        if not isinstance(parent[key], _PatchedColumn):
-            parent[key] = _PatchedColumn(parent[key])
-        return cast(_PatchedColumn, parent[key])
+        if not isinstance(parent[key], Binary):
+            parent[key] = self._new_column(parent[key])
+        return self._columns[id(parent[key])]
 
     def _place(self, path: Path) -> tuple[Any, Any]:
         """Find the map or list that contains the end of a path, and its key there."""

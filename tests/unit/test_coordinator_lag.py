@@ -17,9 +17,9 @@ from models.errors import UnavailableError
 from stream.config.settings import Settings
 from stream.daemon import broker_contact
 from stream.daemon.broker_contact import BrokerContact
-from stream.daemon.coordinator import Coordinator
+from stream.daemon.coordinator import BATCH_RECORDS, Coordinator, coordinator_app
 from stream.daemon.delta_topic import Anchor
-from stream.daemon.ingest import Ingest
+from stream.daemon.ingest import DELTA_BYTES, Ingest
 from stream.daemon.state_machine import CoordinatorContext
 from stream.run.exporter import Metrics
 from stream.run.observer import MetricsObserver
@@ -67,6 +67,15 @@ def watched(tmp_path: Path) -> tuple[Coordinator, Metrics]:
     watch = MetricsObserver(SETTINGS, metrics)
     host = CoordinatorContext(SETTINGS, SOURCE, tmp_path, (("t", 0),), watch=watch)
     return Coordinator(SimpleNamespace(), host), metrics  # type: ignore[arg-type]
+
+
+def test_records_that_wait_take_little_memory(tmp_path: Path) -> None:
+    """The fold may be hours behind: only the records of the next batches are in memory, whatever their size."""
+    host = CoordinatorContext(SETTINGS, SOURCE, tmp_path, (("t", 0),))
+    app, _ = coordinator_app(host, tmp_path / "faust")
+    queue = app.topic("veilstream.p.delta").queue
+    assert BATCH_RECORDS < queue.maxsize
+    assert queue.maxsize * DELTA_BYTES <= 128 << 20
 
 
 @pytest.mark.parametrize(

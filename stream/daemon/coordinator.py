@@ -43,8 +43,8 @@ BATCH_RECORDS = 100
 """Delta records in a batch. Each holds up to 500 events."""
 
 WAITING_RECORDS = 2 * BATCH_RECORDS
-"""Delta records that may wait in memory: the next batch, and the one behind it. With the default of Faust these are 4096
-records of up to 512 kB, 2 GB where the fold is slower than ingest."""
+"""Delta records that may wait in memory: the next batch, and the one behind it. Faust's default is 4096 records
+of up to 512 kB, 2 GB where the fold is slower than ingest."""
 
 BATCH_SECONDS = 0.1
 """Time for which an incomplete batch waits for further records."""

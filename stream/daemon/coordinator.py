@@ -81,7 +81,7 @@ class Coordinator:
         self._logged_slow_cut = ""
         # Whether a check of a silent delta topic is queued already.
         self._check_queued = False
-        # Events that are folded and not acknowledged yet, in order of their offsets.
+        # Messages that are folded and not acknowledged yet, in order of their offsets. Their events have values, too.
         self._pending: deque[Any] = deque()
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="coordinator")
         self._stopping = threading.Event()
@@ -136,11 +136,12 @@ class Coordinator:
             records.append((message.offset, message.value, leader_epoch(message)))
         self._last_record_at = current[-1].message.timestamp
         await self._run(self._fold, records)
-        for event in current:
-            event.message.value = None  # frees memory: only the offset is still needed
+        messages = [event.message for event in current]
+        for message in messages:
+            message.value = None  # only the offset is still needed, and for long: until a gap or a build ends
         # The fold may have taken minutes, and the group may have been rebalanced meanwhile.
         if int(self.app.consumer_generation_id) == generation:
-            self._pending.extend(current)
+            self._pending.extend(messages)
             self._acknowledge()
 
     def _fold(self, records: Sequence[DeltaRecord]) -> None:
@@ -183,9 +184,8 @@ class Coordinator:
             return
         last_offset = self.engine.acknowledged()
         consumer: Any = self.app.consumer
-        while self._pending and self._pending[0].message.offset <= last_offset:
-            event = self._pending.popleft()
-            consumer.acknowledge([event.message])
+        while self._pending and self._pending[0].offset <= last_offset:
+            consumer.acknowledge([self._pending.popleft()])
 
     async def _run(self, step: Callable[..., object], *arguments: Any) -> None:
         """Run a step in the coordinator's thread, after the steps that were queued before it."""

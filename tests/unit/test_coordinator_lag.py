@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+import weakref
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -76,6 +77,35 @@ def test_records_that_wait_take_little_memory(tmp_path: Path) -> None:
     queue = app.topic("veilstream.p.delta").queue
     assert queue.maxsize > BATCH_RECORDS
     assert queue.maxsize * DELTA_BYTES <= 128 << 20
+
+
+def test_a_folded_record_leaves_memory_before_it_is_acknowledged(tmp_path: Path) -> None:
+    """During a gap nothing is acknowledged: hours of records would stay."""
+    consumer = SimpleNamespace(acknowledged=list[int]())
+    consumer.acknowledge = lambda messages: consumer.acknowledged.extend(message.offset for message in messages)
+    app: Any = SimpleNamespace(consumer_generation_id=1, consumer=consumer, rebalancing=False)
+    one: Any = Coordinator(app, CoordinatorContext(SETTINGS, SOURCE, tmp_path, (("t", 0),)))
+    one._fold = lambda records: None
+    one.engine = SimpleNamespace(acknowledged=lambda: -1)
+
+    class Value:
+        """A value that a weak reference can follow, as it cannot follow bytes."""
+
+    def event(offset: int, value: Value) -> Any:
+        message = SimpleNamespace(offset=offset, value=value, checksum=None, generation_id=1, timestamp=0.0)
+        return SimpleNamespace(message=message, value=value)
+
+    events = [event(0, Value()), event(1, Value())]
+    values = [weakref.ref(each.value) for each in events]
+    asyncio.run(one.batch(events))
+    del events
+    assert [value() for value in values] == [None, None]
+    one.engine = SimpleNamespace(acknowledged=lambda: 0)
+    one._acknowledge()
+    assert consumer.acknowledged == [0]
+    one.engine = SimpleNamespace(acknowledged=lambda: 1)
+    one._acknowledge()
+    assert consumer.acknowledged == [0, 1]
 
 
 @pytest.mark.parametrize(

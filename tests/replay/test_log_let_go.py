@@ -6,6 +6,8 @@ import weakref
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from connectors import read_log
 from stream.config import sources
 from stream.run.replay import Replay
@@ -15,12 +17,14 @@ from tests.replay.crashing import sample
 PLAIN = {"name": "plain", "window": {"new_cases": 25}, "mechanism": {"kind": "identity"}}
 
 
-def test_the_last_release_has_the_memory_of_the_log(tmp_path: Path, monkeypatch: Any) -> None:
-    """Gone at the last cut, which comes after the last event, where the caller lets go too; there at the first."""
+@pytest.mark.parametrize("is_kept", [False, True], ids=["the caller lets go", "the caller keeps it"])
+def test_releases_have_the_memory_of_the_log(tmp_path: Path, monkeypatch: Any, *, is_kept: bool) -> None:
+    """The log is gone at each cut, also the first, if the caller lets go too: its events are in the rows that follow."""
     sample(tmp_path)
     configured(tmp_path, PLAIN)
     replay = Replay(sources.load(tmp_path / "approval.toml"), tmp_path / "out", batch=40)
     handed = [read_log(tmp_path / "log.xes")]
+    kept = list(handed) if is_kept else []
     times, there = weakref.ref(handed[0].time), list[bool]()
     decide = replay.service.decide
 
@@ -31,4 +35,4 @@ def test_the_last_release_has_the_memory_of_the_log(tmp_path: Path, monkeypatch:
     monkeypatch.setattr(replay.service, "decide", looking)
     outcome = replay.run(handed.pop(), final=True)
     assert len(outcome.decisions) == len(there) > 2
-    assert (there[0], there[-1]) == (True, False)
+    assert set(there) == {bool(kept)}

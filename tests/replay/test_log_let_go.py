@@ -19,7 +19,7 @@ PLAIN = {"name": "plain", "window": {"new_cases": 25}, "mechanism": {"kind": "id
 
 @pytest.mark.parametrize("is_kept", [False, True], ids=["the caller lets go", "the caller keeps it"])
 def test_releases_have_the_memory_of_the_log(tmp_path: Path, monkeypatch: Any, *, is_kept: bool) -> None:
-    """The log is gone at each cut, also the first, if the caller lets go too: its events are in the rows that follow."""
+    """The log is gone at each cut, if the caller lets go too: its events are in columns of their own."""
     sample(tmp_path)
     configured(tmp_path, PLAIN)
     replay = Replay(sources.load(tmp_path / "approval.toml"), tmp_path / "out", batch=40)

@@ -133,8 +133,8 @@ kafka-python and aiokafka have a class of their own for each.
 """
 
 TOO_LARGE = (
-    "refuses a record for its size; set max.message.bytes of the topics that `veilstream topics check` names (and "
-    "message.max.bytes of the broker) to the size that it prints"
+    "refuses a record for its size; raise max.message.bytes of its topic, or message.max.bytes of the broker "
+    "(`veilstream topics check` names the topics of the daemon and the size that they need)"
 )
 
 NAME_OF_A_TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")

@@ -23,7 +23,7 @@ from connectors.files import Writer, bytes_writer
 from connectors.logs import read_back
 from models.chance import Chance, in_random_order
 from models.errors import InputError, NoEventsError
-from models.eventlog import Column, EventLog, Ints, place_in_run
+from models.eventlog import MISSING, Column, EventLog, Ints, place_in_run
 from stream.ledger.release_record import ReleaseRecord
 from stream.release.contract import Build, Exposure, Mechanism
 from stream.release.manifest import public_parameters, reading_notes
@@ -252,7 +252,11 @@ def _faults_of(
     if sensitive:
         classes = {}
         for name in sensitive:
-            shown = log.case_values(name).decode()
+            is_in_file = name in log.case_attributes or name in log.event_attributes
+            if not is_in_file and np.any(build.attributes[name].codes != MISSING):
+                return [f"the attribute {name!r} is not in it"]
+            # A file in which no case shows a value may lack the attribute, as an XES file does.
+            shown = log.case_values(name).decode() if is_in_file else [None] * log.n_cases
             classes[name] = Column.encode(None if value == OTHER else value for value in shown)
         # No class is to be formed of classes again.
         of_classes = mechanism.model_copy(update={"bins": {}}) if hasattr(mechanism, "bins") else mechanism

@@ -39,6 +39,12 @@ from stream.run import presets
 ROOT = Path(__file__).resolve().parent.parent
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
+WEEKLY = """\
+cases = "completed"
+start = "2024-01-01T00:00:00Z"
+window = { every = "7d", time = "event" }
+formats = ["parquet"]"""
+
 CONFIG = """\
 key = "{key}"
 [process]
@@ -49,18 +55,12 @@ topics = ["{name}.events"]
 bootstrap = "{bootstrap}"
 [[publication]]
 name = "research"
-cases = "completed"
-start = "2024-01-01T00:00:00Z"
-window = {{ every = "7d", time = "event" }}
-formats = ["parquet"]
+{weekly}
 mechanism = {{ kind = "tlkc-cohorts", L = 2, K = {k}, C = 1.0, suppression = "local" }}
 gate = {gate}
 [[publication]]
 name = "statistics"
-cases = "completed"
-start = "2024-01-01T00:00:00Z"
-window = {{ every = "7d", time = "event" }}
-formats = ["parquet"]
+{weekly}
 mechanism = {{ kind = "dp-variants", epsilon = 1.0, delta_dp = 1e-6 }}
 gate = {{ public_cut = true }}
 publish_after = "10s"
@@ -77,7 +77,13 @@ class Run:
         self.bootstrap, self.folder, self.n_events = bootstrap, folder, n_events
         self.output, self.config = folder / "out", folder / "years.toml"
         gate = ", ".join(f"{key} = {value}" for key, value in presets.series_gate(presets.K, local=True).items())
-        terms = {"name": self.name, "bootstrap": bootstrap, "key": secrets.token_hex(32), "k": presets.K}
+        terms = {
+            "name": self.name,
+            "bootstrap": bootstrap,
+            "key": secrets.token_hex(32),
+            "k": presets.K,
+            "weekly": WEEKLY,
+        }
         self.config.write_text(CONFIG.format(**terms, gate=f"{{ {gate} }}"))
         command = [sys.executable, "-m", "stream.commands", "topics", "create", "-c", str(self.config)]
         subprocess.run([*command, "--source-partitions", "1"], cwd=ROOT, check=True, stdout=subprocess.DEVNULL)

@@ -26,7 +26,7 @@ Array = npt.NDArray[Any]
 
 
 class ColumnPlace(Protocol):
-    """Where columns stay."""
+    """A place at which columns stay: the heap, or files."""
 
     def keep(self, array: Array) -> Array:
         """Return an array with the same items that stays there."""

@@ -97,7 +97,7 @@ def answer(number):
 
 
 class Process:
-    """What a process of its own would import and run: it knows kernels from the cache alone."""
+    """Imports and runs modules as a process of its own does: it knows kernels from the cache alone."""
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.folder = folder
@@ -129,7 +129,7 @@ def process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Process:
 
 
 def test_a_kernel_is_compiled_again_when_what_is_compiled_into_it_changes(process: Process) -> None:
-    """What it calls, in kernels of its own file too, and a constant: numba looks at the file of the kernel alone."""
+    """A kernel that it calls, also through its own file, or a constant: numba looks at the file of the kernel alone."""
     modules = ("limits", "called", "calling")
     process.write("limits", "LIMIT = 100")
     process.write("called", CALLED.format(1))

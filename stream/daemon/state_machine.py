@@ -261,11 +261,8 @@ class ActiveCoordinator:
         if has_recorded_rules and self.fold.rules.to_mapping() == rules.to_mapping():
             return
         self.service.refuse_other_cases()
-        if set(rules.end_activities) - set(self.fold.rules.end_activities):
-            log.warning(
-                "process.completion: the new end_activities hold for events from now on; cases that had them before "
-                "are complete only after process.completion.inactivity"
-            )
+        self.service.refuse_lost_series(self.fold.rules, self.position)
+        warn_of_changed_rules(self.fold.rules, rules)
         body = msgspec.json.encode(Config(body=rules.to_mapping()))
         self.ledger.send([(self.delta.name, None, body)])
 
@@ -638,6 +635,36 @@ class ActiveCoordinator:
     def close(self) -> None:
         """Wait for the build that runs, and release ledger, folder and connections."""
         self._opened.close()
+
+
+def warn_of_changed_rules(former: FoldRules, rules: FoldRules) -> None:
+    """Log changes by which cases leave later than a person may expect, or not at all."""
+    if set(rules.end_activities) - set(former.end_activities):
+        log.warning(
+            "process.completion: the new end_activities hold for events from now on; cases that had them before "
+            "are complete only after process.completion.inactivity"
+        )
+    if rules.end_all and set(rules.end_all) != set(former.end_all):
+        log.warning(
+            "process.completion: the new end_all holds for events from now on; cases that had all of them before are "
+            "complete with their next event, or after process.completion.inactivity"
+        )
+    present_names = {publication.name for publication in rules.publications}
+    for publication in former.publications:
+        if publication.once and publication.name not in present_names:
+            log.warning(
+                "%s: left the configuration: the state forgets which cases it has shown and which wait for a release, "
+                "so its series cannot continue later",
+                publication.name,
+            )
+    showed_all = {publication.name for publication in former.publications if not publication.once}
+    for publication in rules.publications:
+        if publication.once and publication.name in showed_all:
+            log.warning(
+                '%s: with cases = "completed" no release shows a case again that an earlier one showed, even if it was '
+                "still open: events that come to such cases are lost",
+                publication.name,
+            )
 
 
 def _withheld_for(account: Account) -> list[Code]:

@@ -62,6 +62,12 @@ class Cut:
         return f"{self.publication}/{self.position}/{self.row}/{self.index}"
 
 
+def position_of(cut: str) -> int:
+    """Return the position of the record at which a cut was taken, from the name of the cut (`Cut.id`)."""
+    _, position, _, _ = cut.split("/")
+    return int(position)
+
+
 class Outcome(NamedTuple):
     """Effect of a durable decision on the fold.
 

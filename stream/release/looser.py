@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from models.knowledge import WEAKER, Structure
 from stream.release.audits.anonymity import CorrespondenceAudit
 from stream.release.documents import AuditDocument
+from stream.release.mechanisms import kinds
 
 if TYPE_CHECKING:
     from stream.ledger.entries import SealEntry
@@ -101,12 +102,13 @@ def discontinued(spec: PublicationSpec, earlier: AuditDocument) -> str | None:
 
 
 def changes_cases(spec: PublicationSpec, earlier: AuditDocument) -> bool:
-    """Return whether a series that keeps its cases has another value of `cases` than at its last release."""
-    former_kind = (earlier.get("mechanism") or {}).get("kind")
-    if not spec.mechanism.keeps_cases or former_kind != spec.mechanism.kind:
-        return False
-    cases = "all" if spec.once is None else "completed"
-    return bool(cases != earlier.get("cases", "all"))
+    """Return whether the cases of a series begin to wait for the release that shows them, or no longer do.
+
+    They wait with `cases = "completed"` and a mechanism that keeps cases: another value of either changes it.
+    """
+    former = kinds().get((earlier.get("mechanism") or {}).get("kind", ""))
+    waited = former is not None and former.keeps_cases and earlier.get("cases") == "completed"
+    return spec.waits != waited
 
 
 def looser_mechanism(mechanism: Mapping[str, Any], earlier: Mapping[str, Any], place: str) -> list[str]:

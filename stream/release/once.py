@@ -9,7 +9,8 @@ is. With Gaussian noise release i costs that person (k_i / m)^2 rho_i and k_i / 
 of them.
 
 It holds for the life of the publication only if m does not change, and a cap that is enforced stays enforced: the
-ledger records the terms of the charges, and other terms are refused.
+ledger records the terms of the charges, and other terms are refused. It also needs the state, which alone has the cases
+that were shown: a start refuses a configuration by which the state has lost them (`was_paid`).
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ import msgspec
 from models.dp.budget import Charge, Draw
 from models.dp.zcdp import PURE, Accounting
 from models.errors import RefusedError
-from stream.ledger.entries import CASES, ChargeBody, charge_body
+from stream.fold.records import position_of
+from stream.ledger.entries import CASES, ChargeBody, ChargeEntry, charge_body
 
 Accumulate = Literal["none", "sum", "tree", "factorized"]
 """Shape of the sums by which noisy counts of a series add up to a log over everything so far, if they do."""
@@ -75,6 +77,19 @@ class OncePerCase:
     def matches(self, body: ChargeBody) -> bool:
         """Return whether a charge was committed under these terms."""
         return (body.scope, body.cases_per_person, body.enforced) == (CASES, self.cases_per_person, self.enforced)
+
+
+def was_paid(entries: Iterable[ChargeEntry], position: int) -> bool:
+    """Return whether a cut of a series in which each case counts once was paid for.
+
+    Parameters
+    ----------
+    entries
+        All charges of the publication.
+    position
+        Position of the last record that counts; charges of later cuts do not.
+    """
+    return any(entry.body.scope == CASES and position_of(entry.cut) <= position for entry in entries)
 
 
 def refuse_other_terms(publication: str, once: OncePerCase | None, bodies: Iterable[ChargeBody]) -> None:

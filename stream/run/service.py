@@ -51,6 +51,7 @@ from stream.release.documents import AuditDocument
 from stream.release.erasure import ErasureReport, erase, finish
 from stream.release.failpoints import Failpoint, Hook, nothing
 from stream.release.looser import changes_cases, discontinued, keeps_approval, last_seal, looser_terms
+from stream.release.once import was_paid
 from stream.release.pipeline import Pipeline, Publisher
 from stream.release.planned import BuiltBy
 from stream.release.public_view import GROUP, with_roles
@@ -241,22 +242,66 @@ class ReleaseService:
         """Refuse another value of `cases` than a series of cohorts has, before the state follows it.
 
         With "completed" the state forgets what was released, so later releases of a series with "all" lack it. With
-        "all" a cut takes open cases, and their later events are lost. Neither comes back with the former value.
+        "all" a cut takes open cases, and their later events are lost. Neither comes back with the former value. Another
+        kind of mechanism has the same effect: it knows nothing of cases that wait, or shows those that left by noise.
 
         Raises
         ------
         InputError
-            If a publication has another value than at its last release.
+            If a publication has another value, or such another kind, than at its last release.
         """
         for name, pipeline in self.pipelines.items():
             seal = last_seal(pipeline.account)
             earlier = None if seal is None else self._audit_of(name, seal.sequence, AuditPart)
-            if earlier is not None and changes_cases(pipeline.spec, earlier):
-                former = earlier.get("cases", "all")
+            if earlier is None or not changes_cases(pipeline.spec, earlier):
+                continue
+            terms, them = f'cases = "{earlier.get("cases", "all")}"', "it"
+            former_kind = (earlier.get("mechanism") or {}).get("kind")
+            if former_kind != pipeline.spec.mechanism.kind:
+                terms, them = f'{terms} and mechanism.kind = "{former_kind}"', "both"
+            raise InputError(
+                f"publication {name!r}: its releases have {terms}, and with another value the state would lose cases "
+                f"of the series for ever: give {them} again, or configure another publication, for another audience"
+            )
+
+    def refuse_lost_series(self, recorded: FoldRules, position: int) -> None:
+        """Refuse a configuration by which the state cannot know what one charge has paid for already.
+
+        One charge pays for all releases of a series in which each case counts once (`stream.release.once`). The state
+        alone has the cases that were shown, and forgets this when the publication leaves the configuration. If it came
+        back, its next release would show these cases a second time. The state also counts the cases of each person,
+        under one attribute: by the name in another one, each person would begin again.
+
+        Parameters
+        ----------
+        recorded
+            The rules of the state, before those of the configuration replace them.
+        position
+            Position of the last record in the state. Charges of later cuts are no fault: the state is then folded
+            again, with the rules of their time.
+
+        Raises
+        ------
+        InputError
+            If the state has lost a series that was charged, or counts persons by another attribute.
+        """
+        in_state = {rules.name for rules in recorded.publications}
+        for name, pipeline in self.pipelines.items():
+            spec = pipeline.spec
+            if not spec.is_paid_once or not was_paid(pipeline.account.charge_entries.values(), position):
+                continue
+            if name not in in_state:
                 raise InputError(
-                    f'publication {name!r}: its releases have cases = "{former}", and with another value the state '
-                    "would lose cases of the series for ever: give it again, or configure another publication, for "
-                    "another audience"
+                    f"publication {name!r}: it has released before, and the configuration lacked it since, so the "
+                    "state has forgotten which cases it has shown: one charge would pay for them twice; give it a new "
+                    "name (under which it is charged anew)"
+                )
+            person = self.settings.process.person
+            if spec.once is not None and spec.once.enforced and recorded.person != person:
+                raise InputError(
+                    f"publication {name!r}: its cases were counted by the person in {recorded.person!r}, and "
+                    f"process.attributes.person is {person!r} now: each person could have cases_per_person more; give "
+                    "the former attribute again, or give the publication a new name"
                 )
 
     def _warn_of_kept_archive(self) -> None:

@@ -43,6 +43,8 @@ K, C, L = 3, 0.9, 2
 LOG = source(3, 120)
 COHORTS = f'mechanism = {{ kind = "tlkc-cohorts", L = {L}, K = {K}, C = {C}, suppression = "local" }}'
 
+TLKC = f'mechanism = {{ kind = "tlkc", L = {L}, K = {K}, C = {C} }}'
+
 
 def configured(folder: Path, cases: str = "completed", more: str = "", name: str = NAME) -> Path:
     """A configuration with one publication of cohorts."""
@@ -382,6 +384,26 @@ def test_a_daemon_does_not_follow_another_value_of_cases(tmp_path: Path, former:
     with closing(service_of(tmp_path, cases=other)) as service, pytest.raises(InputError) as refusal:
         service.refuse_other_cases()
     assert f"publication '{NAME}': its releases have cases = \"{former}\"" in str(refusal.value)
+
+
+@pytest.mark.parametrize("former", ["cohorts", "tlkc"])
+def test_a_daemon_does_not_follow_another_kind_of_mechanism(tmp_path: Path, former: str) -> None:
+    """From cohorts to another kind, cases that wait would never leave. In the other direction the cases of all former
+    cuts would wait, open ones too, and be shown again."""
+    path = configured(tmp_path)
+    cohorts = path.read_text()
+    other = cohorts.replace(COHORTS, TLKC).replace('cases = "completed"', 'cases = "all"')
+    texts = {"cohorts": cohorts, "tlkc": other}
+    path.write_text(texts.pop(former))
+    replayed(tmp_path)
+    path.write_text(*texts.values())
+    with (
+        closing(ReleaseService(sources.load(path), tmp_path / "out")) as service,
+        pytest.raises(InputError) as refusal,
+    ):
+        service.refuse_other_cases()
+    cases, kind = ("completed", "tlkc-cohorts") if former == "cohorts" else ("all", "tlkc")
+    assert f'its releases have cases = "{cases}" and mechanism.kind = "{kind}"' in str(refusal.value)
 
 
 def test_no_other_publication_continues_the_series(copy: Path) -> None:

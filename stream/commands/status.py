@@ -84,6 +84,8 @@ def _remote(bootstrap: str | None, config: Path | None, json: bool) -> int:
     for process in processes:
         remote = read_remote(process, settings.source)
         now = time.time()
+        if remote.start is not None and remote.start.ended_by:
+            code = 4
         if remote.status is None:
             code = 4 if remote.start is None else code
             if json:
@@ -113,6 +115,11 @@ def _starting(start: CoordinatorStart | None, now: float) -> str:
     if start is None:
         return "no coordinator has written a status yet"
     seconds = max(0.0, now - start.at)
+    if start.ended_by:
+        return (
+            f"a coordinator ended before its state was open: {start.ended_by} (process {start.pid} on {start.host}, "
+            f"{seconds:.0f} s ago)"
+        )
     return f"a coordinator opens its state: process {start.pid} on {start.host}, since {seconds:.0f} s"
 
 

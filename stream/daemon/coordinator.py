@@ -79,6 +79,8 @@ class Coordinator:
         self._longest_step = host.settings.longest_build_seconds
         # The cut whose build was logged as slow.
         self._logged_slow_cut = ""
+        # Whether the status topic shows a start of this process: then it must show its end, too.
+        self._start_is_shown = False
         # Whether a check of a silent delta topic is queued already.
         self._check_queued = False
         # Messages that are folded and not acknowledged yet, in order of their offsets. Their events have values, too.
@@ -113,6 +115,7 @@ class Coordinator:
             self.state = "starting"
             log.info("coordinator is active")
             self.status_topic.start()
+            self._start_is_shown = True
             self.app.add_future(self._run(self._active))
         else:
             self.state = "standby"
@@ -355,8 +358,7 @@ class Coordinator:
         self._thread.shutdown(wait=True)
         engine, self.engine = self.engine, None
         if engine is None:
-            if reason is not None:
-                self.status.stopped(end_text(reason))
+            self._close_unopened(reason)
             return
         if engine.building is not None:
             # It may be cut off now, and the process is not killed because of it.
@@ -369,6 +371,19 @@ class Coordinator:
         finally:
             self.status_topic.close()
             engine.close()
+
+    def _close_unopened(self, reason: BaseException | None) -> None:
+        """End without an open state: a start that failed, or a standby.
+
+        The topic belongs to the active coordinator, which a standby does not disturb.
+        """
+        if not self._start_is_shown:
+            self.status.publish = None
+        if reason is not None:
+            self.status.stopped(end_text(reason))
+        if self._start_is_shown:
+            self.status_topic.failed("it was stopped" if reason is None else end_text(reason))
+        self.status_topic.close()
 
 
 def _open(host: CoordinatorContext, stopped: Callable[[], bool]) -> ActiveCoordinator:

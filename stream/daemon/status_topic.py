@@ -48,12 +48,21 @@ STATUS_NAME = re.compile(r"veilstream\.(.+)\.status")
 
 
 class CoordinatorStart(msgspec.Struct, frozen=True, kw_only=True):
-    """A coordinator that has received the partition and opens its state. `at`: seconds since 1970."""
+    """A coordinator that has received the partition and opens its state.
+
+    Attributes
+    ----------
+    at
+        Time of the record, in seconds since 1970.
+    ended_by
+        Why it ended before its state was open; empty if it has not.
+    """
 
     at: float
     pid: int
     host: str
     version: str
+    ended_by: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +74,7 @@ class RemoteStatus:
     status, stamped
         The last status, and when the broker received it (seconds since 1970).
     start
-        The last start, if it is later than the status: its coordinator still opens its state.
+        The last start, if it is later than the status: its coordinator still opens its state, or has ended meanwhile.
     """
 
     status: Status | None
@@ -103,8 +112,25 @@ class StatusTopic:
 
     def start(self) -> None:
         """Write that a coordinator opens its state."""
+        self._put_start("")
+
+    def failed(self, ended_by: str) -> None:
+        """Write that the coordinator ends, and its state was never open: it has no status to write this in.
+
+        Parameters
+        ----------
+        ended_by
+            What the log says of its error.
+        """
+        self._put_start(ended_by)
+
+    def _put_start(self, ended_by: str) -> None:
         start = CoordinatorStart(
-            at=time.time(), pid=os.getpid(), host=socket.gethostname(), version=version("veilstream")
+            at=time.time(),
+            pid=os.getpid(),
+            host=socket.gethostname(),
+            version=version("veilstream"),
+            ended_by=ended_by,
         )
         self._put(START_KEY, msgspec.json.encode(start))
 

@@ -205,5 +205,6 @@ def test_a_state_that_cannot_be_opened_is_the_reason(tmp_path: Path, capsys: pyt
     coordinator._stopping = SimpleNamespace(set=lambda: None)
     coordinator._thread = SimpleNamespace(shutdown=lambda wait: None)
     coordinator.engine, coordinator.status = None, StatusFile(tmp_path, HEARTBEAT)
+    coordinator._start_is_shown, coordinator.status_topic = False, SimpleNamespace(close=lambda: None)
     coordinator.close(TakenOverError("the ledger is of another process"))
     assert "the coordinator ended: the ledger is of another process" in " ".join(asked(tmp_path, capsys)[1].split())

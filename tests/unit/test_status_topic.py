@@ -17,9 +17,12 @@ from kafka.errors import KafkaTimeoutError
 
 from connectors.kafka.source import Source
 from connectors.kafka.topics import check, permissions, plans, topic
+from models.errors import InputError
 from stream.commands import execute
+from stream.config.settings import Settings
 from stream.config.window import read_window
 from stream.daemon import status_topic as module
+from stream.daemon.coordinator import Coordinator
 from stream.daemon.delta_topic import Anchor
 from stream.daemon.status import CoordinatorSnapshot, Status, next_triggers, status
 from stream.daemon.status_topic import StatusTopic, read_remote
@@ -243,6 +246,34 @@ def test_of_a_coordinator_that_is_away_the_age_is_shown(
     assert code == 0
     assert "a coordinator opens its state: process 7 on next, since 2" in shown
     assert "the figures are those of the coordinator before" in shown
+
+
+def test_a_start_that_failed_is_a_fault_with_its_reason(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """A host without a status of its own had shown that it opens its state, with exit 0, for ever."""
+    host: Any = SimpleNamespace(
+        settings=Settings.model_validate({"process": {"name": "p"}}), source=SOURCE, output=tmp_path, watch=None
+    )
+    app = SimpleNamespace(add_future=lambda step: step.close())
+    standby, starting = Coordinator(app, host), Coordinator(app, host)  # type: ignore[arg-type]
+    standby.status_topic.watch()
+    standby.close(InputError("a standby"))
+    assert not broker.records
+    starting.status_topic.watch()
+    starting.assigned({starting.partition})
+    starting.close(InputError("the pseudonym key is another one"))
+    remote = read_remote("p", SOURCE)
+    assert remote.start is not None
+    assert remote.start.ended_by == "the pseudonym key is another one"
+    code, shown = _asked(broker, monkeypatch, capsys)
+    assert code == 4
+    assert "p: a coordinator ended before its state was open: the pseudonym key is another one (process" in shown
+    # With the figures of a coordinator before it, too.
+    broker.records.insert(0, (b"status", msgspec.json.encode(_status()), time.time() - 100))
+    code, shown = _asked(broker, monkeypatch, capsys)
+    assert code == 4
+    assert "the pseudonym key is another one" in shown
 
 
 def test_the_topic_is_compacted_and_an_earlier_installation_may_lack_it(monkeypatch: pytest.MonkeyPatch) -> None:

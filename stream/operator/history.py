@@ -293,8 +293,8 @@ def _late(shown: AuditDocument) -> int | None:
     return None if late is None else late + (shown.get("late_lost") or 0)
 
 
-def late_sentence(rows: Sequence[HistoryRow]) -> str:
-    """Return how many events of a publication are in no release, in words; empty if none came too late.
+def late_events(rows: Sequence[HistoryRow]) -> int:
+    """Return how many events of a publication came too late for any release, up to its last attempt.
 
     Parameters
     ----------
@@ -302,9 +302,15 @@ def late_sentence(rows: Sequence[HistoryRow]) -> str:
         Attempts of the publication. The counts add up from cut to cut, so the last one is the total.
     """
     counts = [row["late"] for row in rows if row["late"] is not None]
-    if not counts or not counts[-1]:
+    return counts[-1] if counts else 0
+
+
+def late_sentence(rows: Sequence[HistoryRow]) -> str:
+    """Return how many events of a publication are in no release, in words; empty if none came too late."""
+    late = late_events(rows)
+    if not late:
         return ""
-    events = "1 event" if counts[-1] == 1 else f"{counts[-1]} events"
+    events = "1 event" if late == 1 else f"{late} events"
     return (
         f"{events} came too late for any release, up to the last cut: after their case left, or behind a window. "
         "Allow more time (allowed_lateness, completion) if this grows"

@@ -559,3 +559,32 @@ def test_an_officer_who_may_only_read_the_folder_gets_the_dossier(
     error = capfd.readouterr().err
     assert "cannot be written" in error
     assert "the console and the catalogue do not have this dossier" in error
+
+
+ONCE = (
+    small()
+    .replace('kind = "tlkc", knowledge = "set", attribute = "ac"', 'kind = "tlkc-cohorts"')
+    .replace("[[publication]]", 'completion = { end_activities = ["c"] }\n[[publication]]')
+    .replace("window", 'cases = "completed"\nwindow')
+)
+"""The small log as cohorts, each case in one release."""
+
+
+def test_a_series_that_shows_each_case_once_has_nothing_to_intersect(
+    folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """No group of one release is part of another, and no attack compares three of them. An event that came to a case
+    after its cut is lost, and counted."""
+    log = write_log(tmp_path / "clinic.csv")
+    with log.open("a", encoding="utf-8") as file:
+        file.write('c0,"b",2025-01-20T00:00:00Z\n')
+    text = written(capfd, str(replayed(tmp_path, ONCE, log)), "steps")
+    assert "no case is in two releases, so nobody excludes a case by comparing them" in text
+    assert "every release keeps it, and no case is in two of them" not in text, "C is 1: nothing is promised"
+    assert "1 event is in no release" in text
+    cautions = ("can be intersected", "attacks on three releases or more", "still has at least")
+    for caution in cautions:
+        assert caution not in text
+    cumulative = written(capfd, str(folder), "steps")
+    assert "can be intersected" in cumulative
+    assert "in no release, since" not in cumulative

@@ -164,6 +164,8 @@ def _groups_promise(evidence: DossierEvidence, texts: DossierTexts, criterion: s
         return texts.say("promise.groups_singling_one", L=length, items=items, K=least)
     if scope == "one":
         return texts.say("promise.groups_linking_one", K=least)
+    if evidence.is_once:
+        return texts.say("promise.groups_linking_once")
     if compares_releases(evidence):
         return texts.say("promise.groups_linking_series", K=least)
     # The manifests of other kinds promise each release by itself. A bound of the gate is a check, and may only warn.
@@ -178,7 +180,7 @@ def _share_promise(evidence: DossierEvidence, texts: DossierTexts, scope: Scope)
     if share >= 1.0:
         return texts.say("promise.groups_inference_open")
     if scope == "series":
-        return texts.say("promise.groups_inference_series")
+        return texts.say("promise.groups_inference_once" if evidence.is_once else "promise.groups_inference_series")
     sensitive = texts.both(evidence.sensitive) or texts.say("promise.sensitive")
     return texts.say("promise.groups_inference_one", sensitive=sensitive, C=texts.percent(share))
 
@@ -392,6 +394,8 @@ def _groups_remains(evidence: DossierEvidence, texts: DossierTexts, criterion: s
     if criterion == "linkability":
         if scope == "one":
             return texts.say("remains.groups_linking_one")
+        if evidence.is_once:
+            return texts.say("remains.groups_linking_once")
         numbers = [evidence.least[name] for name in COMPARED]
         fewest = min((number for number in numbers if number is not None), default=None)
         if fewest is not None and fewest < evidence.parameters["K"]:
@@ -400,7 +404,9 @@ def _groups_remains(evidence: DossierEvidence, texts: DossierTexts, criterion: s
         if bound is None:
             return texts.say("remains.groups_linking_series")
         return texts.say("remains.groups_linking_series_bounded", bound=texts.number(bound))
-    return texts.say("remains.groups_inference_one" if scope == "one" else "remains.groups_inference_series")
+    if scope == "one":
+        return texts.say("remains.groups_inference_one")
+    return "" if evidence.is_once else texts.say("remains.groups_inference_series")
 
 
 def _rules(evidence: DossierEvidence, texts: DossierTexts) -> str:

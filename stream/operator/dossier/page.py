@@ -13,6 +13,7 @@ from stream.operator.dossier.criteria import Family, family
 from stream.operator.dossier.evidence import DossierEvidence, has_open_moment
 from stream.operator.dossier.facts import KEYS
 from stream.operator.dossier.texts import DossierTexts, English, MarkedQuestion, day
+from stream.operator.history import late_events
 from stream.operator.report.document import BudgetAnswer
 from stream.operator.report.statement import Section, Statement, consecutive_ranges
 from stream.operator.report.words import sentence
@@ -364,6 +365,9 @@ def _limits(evidence: DossierEvidence, texts: DossierTexts) -> Iterator[str]:
         yield from _limits_of_groups(evidence, texts)
     if evidence.is_once:
         yield texts.say("limit.once")
+    # With noise the number is exact, and no epsilon covers it: it stays in the report.
+    if kind != "noise" and (late := late_events(evidence.rows)):
+        yield texts.count("limit.late", late)
     if kind == "noise":
         yield texts.say("limit.labels")
         if not evidence.is_once:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import json
 import logging
+import os
 import re
 import shutil
 from collections import Counter
@@ -29,7 +31,7 @@ from stream.operator.verify import verify
 from stream.run.replay import Replay
 from stream.run.service import ReleaseService, archive_of
 from stream.testing import verifier
-from stream.testing.faults import Aborted, abort
+from stream.testing.faults import Aborted, WatchedDisk, abort
 from stream.values.pseudonym import Pseudonyms
 from tests.entries import entry
 from tests.replay.crashing import KILLED, run, sample
@@ -173,6 +175,31 @@ def test_an_archive_that_was_switched_off_is_reported(place: Path, caplog: pytes
         with caplog.at_level(logging.WARNING, "veilstream"):
             ReleaseService(sources.load(place / "config.toml"), place / "out").close()
         assert ("kept there without end" in caplog.text) is is_reported
+
+
+class FullArchive(WatchedDisk):
+    """A disk on which one operation fails in the archive, from the n-th on: the rest of the folder has its space."""
+
+    def __init__(self, operation: str, nth: int) -> None:
+        self._operation, self._left = operation, nth
+
+    def before(self, operation: str, path: Path) -> None:
+        if operation != self._operation or "archived_events" not in path.parts:
+            return
+        self._left -= 1
+        if self._left <= 0:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+
+
+@pytest.mark.parametrize("operation", ["write", "fsync", "replace"])
+@pytest.mark.parametrize("nth", [1, 2, 3])
+def test_a_disk_that_is_full_while_a_segment_is_written(place: Path, operation: str, nth: int) -> None:
+    """The run ends before it saves a state without the events; with space, the next one archives each of them once."""
+    with pytest.raises(OSError, match="No space left"):
+        replayed(place, ops=FullArchive(operation, nth))
+    replayed(place)
+    assert bag(held_log(sources.load(place / "config.toml"), place / "out")) == source(place)
+    assert verifier.verify(place / "out") == []
 
 
 @pytest.mark.parametrize("nth", [1, 2, 3])

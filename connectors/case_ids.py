@@ -13,9 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from models.eventlog import Column, EventLog, Ints
-
-_PLACEHOLDERS = frozenset(["nan", "na", "null", "none", "n/a", "-"])
-"""Words that exports write in place of a missing value, in lower case."""
+from models.missing_words import means_missing
 
 _SHORTENED = re.compile(r"\s*\d([.,]\d+)?E\+\d\d\s*")
 """Long numbers as a spreadsheet shows and then saves them: the last digits are gone."""
@@ -30,7 +28,7 @@ def doubts(log: EventLog) -> list[str]:
 def doubtful_activities(activity: Column) -> list[str]:
     """Return a sentence on the activities that exports write for a missing one; none if there are no such."""
     words = [str(name).strip() for name in activity.values]
-    codes = [code for code, word in enumerate(words) if word.casefold() in _PLACEHOLDERS]
+    codes = [code for code, word in enumerate(words) if means_missing(word)]
     if not codes:
         return []
     n_rows = int(np.count_nonzero(np.isin(activity.codes, codes)))
@@ -53,7 +51,7 @@ def doubtful_case_ids(ids: Sequence[str], rows_of_case: Ints) -> list[str]:
         Number of rows of each id.
     """
     sentences = []
-    placeholders = [case for case, name in enumerate(ids) if name.strip().casefold() in _PLACEHOLDERS]
+    placeholders = [case for case, name in enumerate(ids) if means_missing(name)]
     if placeholders:
         n_rows = int(rows_of_case[placeholders].sum())
         written = ", ".join(sorted({ids[case].strip() for case in placeholders}))

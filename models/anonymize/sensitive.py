@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +18,7 @@ import numpy.typing as npt
 from models.anonymize.violations import TlkcBounds
 from models.errors import InputError
 from models.eventlog import Column, EventLog, Ints
+from models.missing_words import means_missing
 from models.variants import amounts, total
 
 Edges = Sequence[float]
@@ -81,6 +83,66 @@ def warnings_of_several_values(cases_by_name: Mapping[str, int]) -> list[str]:
                 "and all cases of a group may share an earlier one"
             )
     return warnings
+
+
+def warnings_of_missing_words(
+    log: EventLog, names: Sequence[str], bins: Mapping[str, Edges] | None = None, cases: Ints | None = None
+) -> list[str]:
+    """Return a warning for each sensitive attribute with texts that exports write for a missing value.
+
+    Such a text is a value: C bounds its share, so that groups lose events for a value that nobody has. Among numbers it
+    does more harm: the attribute is no number then, no quartiles are formed, and C bounds each single number.
+
+    Parameters
+    ----------
+    log
+        The log.
+    names
+        The sensitive attributes. One that the log does not have is passed over.
+    bins
+        Attributes with given bins are numbers, and another text is refused.
+    cases
+        As for `class_columns`.
+    """
+    warnings = []
+    for name in names:
+        stored = [columns[name] for columns in (log.case_attributes, log.event_attributes) if name in columns]
+        # Most logs have no such text, and then no value is looked at for each case.
+        has_text = any(_names_no_value(value) for column in stored for value in column.values)
+        if name in (bins or {}) or not has_text:
+            continue
+        column = log.case_values(name)
+        is_word = np.array([_names_no_value(value) for value in column.values], dtype=np.bool_)
+        has_word = np.zeros(len(column.codes), dtype=np.bool_)
+        present = column.codes >= 0
+        has_word[present] = is_word[column.codes[present]]
+        n_cases = total(has_word, cases)
+        if not n_cases:
+            continue
+        words = {str(column.values[code]).strip() or "an empty text" for code in np.unique(column.codes[has_word])}
+        other_values = [value for value in column.values if not _names_no_value(value)]
+        effect = "C bounds its share like that of any other value"
+        if other_values and all(map(_is_number, other_values)):
+            effect = "with it the attribute is no number, so C bounds each single number and no range of them"
+        subject = "1 case has" if n_cases == 1 else f"{n_cases} cases have"
+        warnings.append(
+            f"{subject} a value of the sensitive attribute {name!r} that exports write for a missing one "
+            f"({', '.join(sorted(words))}): {effect}; leave the field empty if no value is known"
+        )
+    return warnings
+
+
+def _names_no_value(value: Any) -> bool:
+    return means_missing(value) or (isinstance(value, str) and not value.strip())
+
+
+def _is_number(value: Any) -> bool:
+    """Return whether a value is a number, also one that is written as text."""
+    try:
+        float(value)
+    except (TypeError, ValueError):
+        return False
+    return True
 
 
 def check_edges(name: str, edges: Edges) -> None:

@@ -18,6 +18,7 @@ from models.anonymize.sensitive import (
     FewerThanKError,
     InfeasibleError,
     refuse_identifying,
+    warnings_of_missing_words,
     warnings_of_several_values,
 )
 from models.anonymize.tlkc import TlkcProblem
@@ -267,9 +268,11 @@ def summary(
         result["loss"] = LossAudit().measured(exposure.log, build, build.origin, cases=exposure.cases)
         if changing_cases is None:
             changing_cases = exposure.log.changing_cases(exposure.sensitive)
-        several_values = warnings_of_several_values(changing_cases)
-        if several_values:
-            operator["warnings"] = [*operator.get("warnings", ()), *several_values]
+        doubts = warnings_of_several_values(changing_cases)
+        bins = getattr(mechanism_, "bins", None)
+        doubts += warnings_of_missing_words(exposure.log, exposure.sensitive, bins, exposure.cases)
+        if doubts:
+            operator["warnings"] = [*operator.get("warnings", ()), *doubts]
     return {**result, **({"details": operator} if operator else {})}
 
 

@@ -20,7 +20,11 @@ import msgspec
 from connectors.files import FileOps
 from connectors.reading import Reading
 from connectors.times import nanoseconds
-from models.anonymize.sensitive import refuse_identifying, warnings_of_several_values
+from models.anonymize.sensitive import (
+    refuse_identifying,
+    warnings_of_missing_words,
+    warnings_of_several_values,
+)
 from models.errors import InputError, RefusedError
 from models.eventlog import EventLog
 from stream.config.settings import Process, Settings
@@ -64,7 +68,7 @@ class ReplayOutcome:
     """Events before `process.earliest` or after the given end of the replay."""
     warning: str = ""
     """Why the run did not begin at the newest checkpoint, or ""."""
-    several_values: list[str] = field(default_factory=list)
+    doubtful_values: list[str] = field(default_factory=list)
     """Warnings of sensitive attributes that change within a case."""
 
     @property
@@ -100,7 +104,7 @@ class ReplayOutcome:
             if audit.get("counts", {}).get("released") is not None
             for warning in audit.get("loss", {}).get("warnings", ())
         ]
-        return [*self.several_values, *of_releases, *self._warnings_of_empty_releases()]
+        return [*self.doubtful_values, *of_releases, *self._warnings_of_empty_releases()]
 
     def _warnings_of_empty_releases(self) -> Iterator[str]:
         """Yield a warning for each publication with noise of which releases are empty."""
@@ -243,8 +247,9 @@ class Replay:
             outcome = ReplayOutcome(events=events, cases=log.n_cases, left_out=all_events - events)
             # Publications that promise epsilon read no sensitive attribute.
             if any(publication.build_mechanism.reads_data_in_gate for publication in self.settings.publication):
-                changing_cases = log.changing_cases(self.settings.process.sensitive)
-                outcome.several_values = warnings_of_several_values(changing_cases)
+                sensitive = self.settings.process.sensitive
+                outcome.doubtful_values = warnings_of_several_values(log.changing_cases(sensitive))
+                outcome.doubtful_values += warnings_of_missing_words(log, sensitive)
             resume = Resume(self.service, log, until)
             fold, outcome.warning = resume.fold, resume.warning
             run = _ReplayRun(self.service, fold, self.on_progress, self.watch)

@@ -27,10 +27,11 @@ from connectors.files import FileOps
 from connectors.store.blobs import open_blobs
 from connectors.store.open import open_store
 from connectors.times import offsets
-from models.anonymize.sensitive import warnings_of_several_values
+from models.anonymize.sensitive import warnings_of_missing_words, warnings_of_several_values
 from models.anonymize.values import written
 from models.errors import InputError, RefusedError
 from models.eventlog import Column, EventLog
+from models.missing_words import means_missing
 from stream.config.settings import Publication, Settings
 from stream.fold.fold import Fold
 from stream.fold.records import AnyRecord, Command, Cut, Delta, with_resources
@@ -139,6 +140,9 @@ class ReleaseService:
         self.place: ColumnPlace = HEAP if built_by is None else built_by.pages
         # Sensitive attributes of which a warning was logged.
         self._warned_attributes: set[str] = set()
+        # Words for a missing activity, and sensitive attributes with such words as values, that were logged.
+        self._warned_activities: set[str] = set()
+        self._warned_missing_values: set[str] = set()
         self.clock: ReleaseClock = clock or RealClock()
         # If a later step fails, the ledger is closed and the folder unlocked: the process may try again.
         with ExitStack() as opened:
@@ -507,6 +511,8 @@ class ReleaseService:
         accounting = fold.accounting(cut.publication)
         process, spec = self.settings.process, self.pipelines[cut.publication].spec
         self._warn_of_several_values(fold, spec.mechanism)
+        if not fold.rules.embedded:  # else the reader of the log has warned of all of it
+            self._warn_of_missing_words(projection.log, spec.mechanism)
         log, roles = self._by_role(self._read(projection.log, cut.publication), cut.publication)
         exposure = Exposure(
             log=log,
@@ -541,6 +547,36 @@ class ReleaseService:
         self._warned_attributes.update(name for name, cases in changing_cases.items() if cases)
         for warning in warnings_of_several_values(changing_cases):
             log.warning("%s", warning)
+
+    def _warn_of_missing_words(self, exposed: EventLog, mechanism: Mechanism) -> None:
+        """Log activities and sensitive values that exports write for a missing one, each once in the life of a daemon.
+
+        Parameters
+        ----------
+        exposed
+            The log that a cut exposes.
+        mechanism
+            The mechanism that gets it. One with noise reads no sensitive attribute.
+        """
+        counts = np.bincount(exposed.activity.codes, minlength=len(exposed.activity.values))
+        for activity, n_events in zip(exposed.activity.values, counts.tolist(), strict=True):
+            word = str(activity).strip().casefold()  # one of a fixed list, so the line has no content of a record
+            if n_events and means_missing(activity) and word not in self._warned_activities:
+                self._warned_activities.add(word)
+                log.warning(
+                    "%d events have an activity that exports write for a missing one (%s): it is released as an "
+                    "activity like the others; leave such records out (source.mapping, where), or mend the source",
+                    n_events,
+                    word,
+                )
+        if not mechanism.reads_data_in_gate:
+            return
+        for name in self.settings.process.sensitive:
+            if name in self._warned_missing_values:
+                continue
+            for warning in warnings_of_missing_words(exposed, [name], getattr(mechanism, "bins", None)):
+                self._warned_missing_values.add(name)
+                log.warning("%s", warning)
 
     def _moment(self, fold: Fold, cut: Cut) -> int | None:
         """Return the clock at the cut, if that is public.

@@ -1,0 +1,115 @@
+"""Words that exports write for a missing value, as sensitive values and as activities of a daemon: every door warns."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import veilstream as vs
+from models.anonymize.sensitive import warnings_of_missing_words
+from models.eventlog import EventLog
+from stream.commands import execute
+from stream.config import sources
+from stream.fold.fold import Fold
+from stream.fold.records import Command, Delta, Row
+from stream.run.service import ReleaseService
+
+SHARE = "exports write for a missing one (NULL): C bounds its share like that of any other value"
+NUMBERS = "with it the attribute is no number, so C bounds each single number and no range of them"
+DAY = 20_000 * 86_400 * 10**9
+DAEMON = """
+[process]
+name = "clinic"
+sensitive = ["diag"]
+[[publication]]
+name = "p"
+window = { manual = true }
+mechanism = { kind = "tlkc", K = 2, L = 1, C = 0.9 }
+"""
+
+
+def write(path: Path, values: Sequence[str]) -> Path:
+    """Write 60 cases of A and B, which have these sensitive values by turns."""
+    lines = ["case:concept:name,concept:name,time:timestamp,diag"]
+    for case in range(60):
+        for place, activity in enumerate("AB"):
+            moment = f"2025-01-{1 + case % 28:02d}T{case // 28:02d}:{place:02d}:00Z"
+            lines.append(f"c{case},{activity},{moment},{values[case % len(values)]}")
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("engine", [[], ["--engine", "duckdb"]], ids=["memory", "duckdb"])
+def test_anonymize_warns(tmp_path: Path, capfd: Any, engine: list[str]) -> None:
+    """Of a third of the cases nobody knows the value. In a log whose fields are empty instead, nothing is warned of."""
+    words = ["--sensitive", "diag", "--K", "5", "--C", "0.9", *engine]
+    log = write(tmp_path / "words.csv", ["flu", "cold", "NULL"])
+    assert execute(["anonymize", str(log), *words, "-o", str(tmp_path / "words"), "--json"]) == 0
+    (warning,) = json.loads(capfd.readouterr().out)["details"]["warnings"]
+    assert warning.startswith("20 cases have a value of the sensitive attribute 'diag' that " + SHARE)
+    log = write(tmp_path / "empty.csv", ["flu", "cold", ""])
+    assert execute(["anonymize", str(log), *words, "-o", str(tmp_path / "empty")]) == 0
+    assert "missing one" not in capfd.readouterr().out
+
+
+def test_replay_and_the_python_api_warn(tmp_path: Path, capfd: Any) -> None:
+    log = write(tmp_path / "words.csv", ["flu", "cold", "NULL"])
+    execute(["replay", str(log), "--sensitive", "diag", "-o", str(tmp_path / "out")])
+    assert SHARE in " ".join(capfd.readouterr().out.split())
+    assert SHARE in " ".join(vs.anonymize(str(log), sensitive="diag", K=5, C=0.9).summary().split())
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        (["34", "NULL", "51"], NUMBERS),
+        ([34, 51, "n/a"], NUMBERS),
+        (["flu", " none ", "cold"], "(none): C bounds its share"),
+        (["flu", "  ", "nan"], "(an empty text, nan): C bounds its share"),
+        (["flu", "Nancy", None], None),
+        ([34, 51, None], None),
+    ],
+)
+def test_a_word_among_numbers_does_more_harm(values: list[Any], said: str | None) -> None:
+    """The ranges of the numbers would be bounded, and are not: each number is a class of its own."""
+    log = EventLog.from_traces([("ab", value) for value in values], "S")
+    warnings = warnings_of_missing_words(log, ["S", "absent"])
+    assert [said in warning for warning in warnings] == ([] if said is None else [True])  # type: ignore[operator]
+    assert warnings_of_missing_words(log, ["S"], {"S": (40.0,)}) == []
+
+
+def test_cases_of_a_table_of_variants_are_counted() -> None:
+    import numpy as np
+
+    log = EventLog.from_traces([("ab", "flu"), ("ab", "NULL")], "S")
+    (warning,) = warnings_of_missing_words(log, ["S"], cases=np.array([5, 7]))
+    assert warning.startswith("7 cases have a value of the sensitive attribute 'S'")
+
+
+def test_a_daemon_logs_each_word_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """JSON events have no reader of a log that could warn. A line names the word of our list, not that of the event."""
+    path = tmp_path / "veilstream.toml"
+    path.write_text(DAEMON, encoding="utf-8")
+    with closing(ReleaseService(sources.load(path), tmp_path / "out")) as service:
+        fold = Fold(service.rules(embedded=False))
+        for begin, activity, value in ((0, "a", "flu"), (10, "NULL ", "N/A"), (20, "Null", "nan")):
+            rows = []
+            for number in range(4):
+                attributes = {"case": {"diag": value}}
+                rows.append(Row(begin + number, f"c{begin + number}", activity, DAY, attributes=attributes))
+            key = service.pseudonyms.id
+            delta = Delta(src="t", p=0, prev=begin - 7 if begin else -1, last=begin + 3, n=4, key=key, rows=rows)
+            assert not list(fold.apply(2 * begin, delta))
+            for cut in fold.apply(2 * begin + 1, Command(name="release")):
+                service.attempt(fold, cut)
+                fold.decided(cut, released=False)
+            if not begin:
+                assert "missing one" not in caplog.text
+        assert caplog.text.count("4 events have an activity that exports write for a missing one (null)") == 1
+        assert caplog.text.count("the sensitive attribute 'diag' that exports write for a missing one (N/A)") == 1
+        assert caplog.text.count("missing one") == 2

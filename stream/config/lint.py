@@ -20,7 +20,7 @@ def warnings(settings: Settings) -> list[str]:
     """Return one line for each warning; an empty list does not prove that all is well."""
     checks = (
         *(_none, _daemon, _voided, _releases, _starts, _cohorts, _employees, _held, _mechanism_warnings),
-        _unused_archive,
+        *(_unused_archive, _engine_files),
     )
     return [warning for check in checks for warning in check(settings)]
 
@@ -92,6 +92,19 @@ def _archive(settings: Settings) -> Iterator[str]:
             "process.archive: without checkpoint_key its segments are not encrypted: anybody who can read the "
             "operator's folder or the mirror reads the events under their pseudonyms"
         )
+
+
+PLAIN_ENGINE_FILES = (
+    "checkpoint_key does not encrypt the working files of the engine that builds the releases: events of the fold and "
+    "the cases of each cut are in the operator's folder in the clear while the process runs, and those of a cut until "
+    "the next start if it is killed; put the folder on an encrypted disk, or remove [engine]"
+)
+
+
+def _engine_files(settings: Settings) -> Iterator[str]:
+    """Warn that an engine writes events to disk in the clear though a key is configured."""
+    if settings.engine.kind != "embedded" and settings.checkpoint_key is not None:
+        yield PLAIN_ENGINE_FILES
 
 
 def _unused_archive(settings: Settings) -> Iterator[str]:

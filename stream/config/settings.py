@@ -140,7 +140,8 @@ class Settings(ConfigTable):
     one. Set it when the key comes from a vault, or when several hosts must give a case the same pseudonym."""
     checkpoint_key: SecretStr | None = None
     """The key that encrypts checkpoints and mirror: 64 hexadecimal digits, best from VEILSTREAM_CHECKPOINT_KEY_FILE.
-    Set it when others can read the disk, its snapshots or its backups."""
+    It does not cover the working files of an engine ([engine]), which need an encrypted disk. Set it when others can
+    read the disk, its snapshots or its backups."""
     checkpoint_key_former: SecretStr | None = None
     """The key before `checkpoint_key`, which is only read. Set it when you replace `checkpoint_key`, until `veilstream
     migrate` finds nothing under the old one."""

@@ -32,6 +32,7 @@ from models.anonymize.values import written
 from models.errors import InputError, RefusedError
 from models.eventlog import Column, EventLog
 from models.missing_words import means_missing
+from stream.config.lint import PLAIN_ENGINE_FILES
 from stream.config.settings import Publication, Settings
 from stream.fold.fold import Fold
 from stream.fold.records import AnyRecord, Command, Cut, Delta, with_resources
@@ -161,6 +162,8 @@ class ReleaseService:
                 # Segments that were written before the mirror was configured.
                 self.archive.move_from(open_blobs(output, OPERATOR, ops))
             self._warn_of_kept_archive()
+            if built_by is not None and settings.checkpoint_key is not None:
+                log.warning("%s", PLAIN_ENGINE_FILES)
             self.keeper = StateKeeper(self.checkpoints, archive=self.archive)
             self.ledger, publish = open_ledger(self.folder.ledger, settings.process.name)
             opened.callback(self.ledger.close)

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from models.errors import InputError
+from stream.commands import execute
 from stream.commands.replay import BuilderOptions
 from stream.config import sources
+from stream.config.lint import PLAIN_ENGINE_FILES
 from stream.daemon import state_machine
 from stream.engine import building
 from stream.engine.building import EngineBuilds, builder
+from stream.run.service import ReleaseService
 
 TLKC = 'mechanism = { kind = "tlkc", K = 5, L = 2 }'
 
@@ -81,3 +85,23 @@ def test_a_coordinator_builds_by_the_engine_of_its_configuration(
     with pytest.raises(Opened):
         state_machine.ActiveCoordinator(host)
     assert given["built_by"] == EngineBuilds("duckdb", tmp_path / "operator", None)
+
+
+def test_a_key_does_not_cover_the_working_files_of_an_engine(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Who sets the key expects that nothing on the disk is in the clear: `check-config` and the start say it."""
+    pytest.importorskip("duckdb", reason='duckdb is not installed (extra "duckdb")')
+    path = tmp_path / "veilstream.toml"
+    for engine, has_key in (('kind = "duckdb"', True), ('kind = "duckdb"', False), ("", True)):
+        loaded = settings(tmp_path, engine)
+        if has_key:
+            path.write_text(f'checkpoint_key = "{"ab" * 32}"\n{path.read_text()}')
+            loaded = sources.load(path)
+        is_warned = has_key and bool(engine)
+        assert execute(["check-config", str(path)]) == 0
+        shown = " ".join(capsys.readouterr().out.split())
+        assert (f"warning: {PLAIN_ENGINE_FILES}" in shown) == is_warned
+        caplog.clear()
+        with closing(ReleaseService(loaded, tmp_path / "out", built_by=BuilderOptions().built_by(loaded, tmp_path))):
+            assert (PLAIN_ENGINE_FILES in caplog.text) == is_warned

@@ -12,7 +12,7 @@ from __future__ import annotations
 import secrets
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from connectors import write_log
 from connectors.files import Writer, bytes_writer
 from connectors.logs import read_back
 from models.chance import Chance, in_random_order
+from models.content_free import content_free
 from models.errors import InputError, NoEventsError
 from models.eventlog import MISSING, Column, EventLog, Ints, place_in_run
 from stream.ledger.release_record import ReleaseRecord
@@ -184,10 +185,10 @@ def faults(
     """
     if build.files is not None:
         return mechanism.broken_files(folder, build.files)
+    check = _ReadBackCheck(build, mechanism, exposure, candidate, sources)
     lines = []
     for name in formats:
-        path = folder / FILES[name]
-        faults_of_file = _faults_of(path, build, candidate, mechanism, exposure, sources, place)
+        faults_of_file = check.faults(folder / FILES[name], place)
         lines += [f"read back from {FILES[name]}: {fault}" for fault in faults_of_file]
     if build.accumulated is not None:
         lines += accumulated_faults(folder, formats, build.accumulated)
@@ -222,50 +223,88 @@ def accumulated_faults(folder: Path, formats: Sequence[str], log: EventLog) -> l
     return lines
 
 
-def _faults_of(
-    path: Path,
-    build: Build,
-    candidate: ReleaseRecord,
-    mechanism: Mechanism,
-    exposure: Exposure,
-    sources: Mapping[str, int],
-    place: ColumnPlace,
-) -> list[str]:
-    try:
-        log = moved(read_back(path), place)
-    except NoEventsError:
-        return [] if not build.log.n_events else ["no event"]
-    except InputError as error:
-        return [f"it cannot be read ({type(error).__name__})"]
-    cases, events = _n_filled(build.log), build.log.n_events
-    if (_n_filled(log), log.n_events) != (cases, events):
-        return [f"{_n_filled(log)} cases and {log.n_events} events, not {cases} and {events}"]
-    if not set(log.case_ids) <= sources.keys():
-        return ["a case id that was not given"]
-    case_of_build = np.asarray([sources[name] for name in log.case_ids], dtype=np.int64)
-    linked = [name for name in exposure.linked if name in candidate.log.case_attributes]
-    values = {name: candidate.log.case_values(name).take(case_of_build) for name in linked}
-    broken = mechanism.broken(candidate.showing(log.with_columns(case=values, event={})), exposure)
+@content_free()
+@dataclass(frozen=True, slots=True)
+class _ReadBackCheck:
+    """The checks of a released log that was read back from its file.
 
-    # The bounds on the sensitive values as the file shows them: classes by now, and `other` is not a value.
-    sensitive = tuple(name for name in exposure.sensitive if name in build.attributes)
-    if sensitive:
-        classes = {}
-        for name in sensitive:
-            is_in_file = name in log.case_attributes or name in log.event_attributes
-            if not is_in_file and np.any(build.attributes[name].codes != MISSING):
-                return [f"the attribute {name!r} is not in it"]
+    1. The log has what the build has: as many cases and events, its case ids, and its sensitive attributes.
+    2. The promise holds with the values of the build, whatever the file shows of them.
+    3. The promise holds with the sensitive values that the file shows.
+
+    The attributes are the parameters of `faults`.
+    """
+
+    build: Build
+    mechanism: Mechanism
+    exposure: Exposure
+    candidate: ReleaseRecord
+    sources: Mapping[str, int]
+
+    def faults(self, path: Path, place: ColumnPlace) -> list[str]:
+        """Return why a file must not leave. `place`: where the columns of the log that is read stay."""
+        try:
+            log = moved(read_back(path), place)
+        except NoEventsError:
+            return [] if not self.build.log.n_events else ["no event"]
+        except InputError as error:
+            return [f"it cannot be read ({type(error).__name__})"]
+        difference = self._difference(log)
+        if difference is not None:
+            return [difference]
+        with_shown_values = self._with_shown_values(log)
+        broken = self.mechanism.broken(self._with_built_values(log), self.exposure)
+        if self._shown_sensitive:
+            # The file shows classes: no class is to be formed of classes again.
+            has_bins = hasattr(self.mechanism, "bins")
+            of_classes = self.mechanism.model_copy(update={"bins": {}}) if has_bins else self.mechanism
+            exposure = replace(self.exposure, sensitive=self._shown_sensitive, public=())
+            broken += of_classes.broken(with_shown_values, exposure)
+        if broken and self.build.weakened:
+            # Erasure or retention may have broken the same bounds before the file was written.
+            built = self.candidate.showing(self.candidate.log)
+            if broken == self.mechanism.broken(built, self.exposure):
+                return []
+        return broken
+
+    def _difference(self, log: EventLog) -> str | None:
+        """Return what the log lacks of the build, or has beyond it; None if it has the same."""
+        cases, events = _n_filled(self.build.log), self.build.log.n_events
+        if (_n_filled(log), log.n_events) != (cases, events):
+            return f"{_n_filled(log)} cases and {log.n_events} events, not {cases} and {events}"
+        if not set(log.case_ids) <= self.sources.keys():
+            return "a case id that was not given"
+        for name in self._shown_sensitive:
             # A file in which no case shows a value may lack the attribute, as an XES file does.
-            shown = log.case_values(name).decode() if is_in_file else [None] * log.n_cases
-            classes[name] = Column.encode(None if value == OTHER else value for value in shown)
-        # No class is to be formed of classes again.
-        of_classes = mechanism.model_copy(update={"bins": {}}) if hasattr(mechanism, "bins") else mechanism
-        record = candidate.showing(log.with_columns(case=classes, event={}))
-        broken += of_classes.broken(record, replace(exposure, sensitive=sensitive, public=()))
+            has_values = bool(np.any(self.build.attributes[name].codes != MISSING))
+            if has_values and not _has_attribute(log, name):
+                return f"the attribute {name!r} is not in it"
+        return None
 
-    if broken and build.weakened and broken == mechanism.broken(candidate.showing(candidate.log), exposure):
-        return []
-    return broken
+    @property
+    def _shown_sensitive(self) -> tuple[str, ...]:
+        """The sensitive attributes that the release shows, as classes."""
+        return tuple(name for name in self.exposure.sensitive if name in self.build.attributes)
+
+    def _with_built_values(self, log: EventLog) -> ReleaseRecord:
+        """Return the log that was read, each case with the values that the build has of it."""
+        case_of_build = np.asarray([self.sources[name] for name in log.case_ids], dtype=np.int64)
+        built = self.candidate.log
+        linked = [name for name in self.exposure.linked if name in built.case_attributes]
+        values = {name: built.case_values(name).take(case_of_build) for name in linked}
+        return self.candidate.showing(log.with_columns(case=values, event={}))
+
+    def _with_shown_values(self, log: EventLog) -> ReleaseRecord:
+        """Return the log that was read, each case with the sensitive values that it shows; `other` is no value."""
+        classes = {}
+        for name in self._shown_sensitive:
+            shown = log.case_values(name).decode() if _has_attribute(log, name) else [None] * log.n_cases
+            classes[name] = Column.encode(None if value == OTHER else value for value in shown)
+        return self.candidate.showing(log.with_columns(case=classes, event={}))
+
+
+def _has_attribute(log: EventLog, name: str) -> bool:
+    return name in log.case_attributes or name in log.event_attributes
 
 
 def _n_filled(log: EventLog) -> int:

@@ -31,61 +31,65 @@ log = logging.getLogger("veilstream")
 compiling_log = logging.getLogger("veilstream.compiled")
 
 _TYPES: Any = numba.types
-"""Without the annotations of numba, which leave out what is asked of it here."""
+"""Types of numba, as `Any`: its annotations lack names that are used here."""
 
 
 def _load_quickly(cache: Any) -> None:
-    """Let a kernel's cache load without the tables that only compiling needs, and without failing after an upgrade.
+    """Let the cache of a kernel load without tables that only compiling needs, and survive an upgrade.
 
-    They cost every command a fifth of a second, and kernels on numbers and arrays need nothing else of numba's runtime.
-    Another numba, without these inner names, loads in its own way.
+    These tables cost every command a fifth of a second. Kernels on numbers and arrays need nothing else of numba's
+    runtime than what is initialized here. A version of numba that lacks these inner names loads in its own way.
     """
     try:
         from numba.core.runtime.nrt import rtsys
 
-        load, guard = cache._load_overload, cache._guard_against_spurious_io_errors
+        load = cache._load_overload
     except (ImportError, AttributeError):
         return
 
     def load_overload(signature: Any, context: Any) -> Any:
         rtsys.initialize(context)
-        kept = None
+        code = None
         try:
-            with guard():
-                kept = load(signature, context)
+            code = load(signature, context)
         except (AttributeError, ImportError):
-            # An index of an older version may name a class that was renamed since. It is read before its age is
-            # checked, so it has to go; the kernel is compiled again.
+            # The index of an older version may name a class that was renamed since. It is read before its age
+            # is checked, so it is emptied, and the kernel is compiled again.
             cache.flush()
-        if kept is None:
+        if code is None:
             _report_compiling()
-        return kept
+        return code
 
     cache.load_overload = load_overload
 
 
 def _keep_consistent(compiled: Any) -> None:
-    """Let no process run the code of an earlier source, or of another signature, that a cache has.
+    """Let no process run cached code of an earlier source, or of another signature.
 
-    numba asks whether the file of a kernel has changed, and not whether the kernels have that are compiled into it. It
-    writes the index before the code, under a number that code of an earlier source can have: a process that reads in
-    between would run that. And two processes that compile for different signatures at once take one number.
+    numba has three gaps, which are closed here:
 
-    Another numba, without these inner names, keeps its code in its own way.
+    * It compares the file of a kernel, but not the kernels and constants that are compiled into it. They are
+      added to the stamp of the source.
+    * It writes the index before the code, under a number that code of an earlier source may have: a process that
+      reads in between would run that code. Here the code is written first.
+    * Two processes that compile for different signatures at once take one number. Here numbers are random.
+
+    A version of numba that lacks these inner names keeps its code in its own way.
     """
     try:
         files = compiled._cache._cache_file
-        load_index, save_index, save_code, load = files._load_index, files._save_index, files._save_data, files.load
-        folder, base, name_of = files._cache_path, files._index_name.removesuffix(".nbi"), files._data_name
-        stamp = files._source_stamp
+        load_index, save_index, save_code = files._load_index, files._save_index, files._save_data
+        load, stamp, base = files.load, files._source_stamp, files._index_name.removesuffix(".nbi")
     except AttributeError:
         return
+    folder = Path(compiled.stats.cache_path)
 
     @cache
     def complete_stamp() -> None:
         # Not before a first call: a kernel can call one that is defined below it.
-        if within := sorted(_compiled_in(compiled.py_func)):
-            files._source_stamp = (stamp, within)
+        callees = sorted(_compiled_in(compiled.py_func))
+        if callees:
+            files._source_stamp = (stamp, callees)
 
     def load_code(key: Any) -> Any:
         complete_stamp()
@@ -94,13 +98,14 @@ def _keep_consistent(compiled: Any) -> None:
     def save(key: Any, code: Any) -> None:
         complete_stamp()
         is_first = not load_index()
-        name = name_of(secrets.randbits(63))
+        name = f"{base}.{secrets.randbits(63)}.nbc"
         save_code(name, code)
         names = {**load_index(), key: name}
         save_index(names)
         if is_first:
-            # Of an earlier source. If it is new code that another process is about to enter, it is compiled once more.
-            for path in Path(folder).glob(f"{glob.escape(base)}.*.nbc"):
+            # Other files are of an earlier source. If one is new code that another process is about to enter in
+            # the index, it is compiled once more.
+            for path in folder.glob(f"{glob.escape(base)}.*.nbc"):
                 if path.name not in names.values():
                     path.unlink(missing_ok=True)
 
@@ -108,27 +113,28 @@ def _keep_consistent(compiled: Any) -> None:
 
 
 def _compiled_in(function: Callable[..., Any]) -> set[tuple[str, str]]:
-    """Return what is compiled into a kernel besides its own file: constants, and the code of all that it calls.
+    """Return names and digests of what is compiled into a kernel from outside of its file.
 
-    It is the code that this process has imported, not the one that the files have by now.
+    These are constants, and the code of all functions that it calls. The code is that which this process has
+    imported; the files may have changed since.
     """
-    found: set[tuple[str, str]] = set()
-    waiting, met = [function], {function}
-    while waiting:
-        calling = waiting.pop()
-        for name in _names(calling.__code__):
-            value = calling.__globals__.get(name)
+    parts: set[tuple[str, str]] = set()
+    unread, seen = [function], {function}
+    while unread:
+        caller = unread.pop()
+        for name in _names(caller.__code__):
+            value = caller.__globals__.get(name)
             if isinstance(value, (int, float, str, tuple, np.generic)):
-                found.add((f"{calling.__module__}.{name}", repr(value)))
+                parts.add((f"{caller.__module__}.{name}", repr(value)))
                 continue
-            called = inspect.unwrap(getattr(value, "py_func", value)) if callable(value) else None
-            if not isinstance(called, FunctionType) or called in met:
+            callee = inspect.unwrap(getattr(value, "py_func", value)) if callable(value) else None
+            if not isinstance(callee, FunctionType) or callee in seen:
                 continue
-            met.add(called)
-            waiting.append(called)
-            if called.__module__ != function.__module__:
-                found.add((f"{called.__module__}.{called.__qualname__}", _digest(called.__code__)))
-    return found
+            seen.add(callee)
+            unread.append(callee)
+            if callee.__module__ != function.__module__:
+                parts.add((f"{callee.__module__}.{callee.__qualname__}", _digest(callee.__code__)))
+    return parts
 
 
 def _digest(code: CodeType) -> str:

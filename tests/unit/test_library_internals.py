@@ -38,7 +38,9 @@ NAMES = [
     ("numba.core.runtime.nrt", "rtsys.initialize", "models/compiled.py"),
     ("numba.core.dispatcher", "Dispatcher.get_call_template", "models/compiled.py"),
     ("numba.core.caching", "FunctionCache._load_overload", "models/compiled.py"),
-    ("numba.core.caching", "FunctionCache._guard_against_spurious_io_errors", "models/compiled.py"),
+    ("numba.core.caching", "IndexDataCacheFile._load_index", "models/compiled.py"),
+    ("numba.core.caching", "IndexDataCacheFile._save_index", "models/compiled.py"),
+    ("numba.core.caching", "IndexDataCacheFile._save_data", "models/compiled.py"),
     ("ot.lp.emd_wrap", "emd_c_sparse", "models/utility/transport.py"),
 ]
 
@@ -61,6 +63,10 @@ PUBLIC = [
     ("faust", "Worker.stop_and_shutdown", "stream/daemon/faust_app.py"),
     ("kafka.admin", "KafkaAdminClient.describe_topics", LINEAGE),
     ("kafka.net.sasl.oauth", "AbstractTokenProvider", "connectors/kafka/security.py"),
+    ("numba.core.caching", "FunctionCache.flush", "models/compiled.py"),
+    ("numba.core.caching", "FunctionCache.load_overload", "models/compiled.py"),
+    ("numba.core.caching", "IndexDataCacheFile.load", "models/compiled.py"),
+    ("numba.core.caching", "IndexDataCacheFile.save", "models/compiled.py"),
     ("numba.core.dispatcher", "Dispatcher.stats", "models/compiled.py"),
     ("prometheus_client", "Gauge.remove_by_labels", "stream/run/exporter.py"),
 ]
@@ -80,6 +86,9 @@ ATTRIBUTES = [
     ("aiokafka.consumer.fetcher", "PartitionRecords", "next_fetch_offset", AIOKAFKA_RECORDS),
     ("aiokafka.consumer.fetcher", "PartitionRecords", "_tp", AIOKAFKA_RECORDS),
     ("kafka.admin", "KafkaAdminClient", "_manager", LINEAGE),
+    ("numba.core.caching", "FunctionCache", "_cache_file", "models/compiled.py"),
+    ("numba.core.caching", "IndexDataCacheFile", "_index_name", "models/compiled.py"),
+    ("numba.core.caching", "IndexDataCacheFile", "_source_stamp", "models/compiled.py"),
 ]
 
 BOUNDED = ["faust-streaming", "mode-streaming", "aiokafka", "kafka-python", "numba", "POT"]

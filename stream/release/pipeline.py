@@ -111,7 +111,7 @@ class _WithheldError(Exception):
 
     def __init__(self, reasons: Sequence[Reason], audit: AuditDocument | None = None) -> None:
         super().__init__(*(reason.text for reason in reasons))
-        self.reasons, self.audit = reasons, audit or AuditDocument()
+        self.reasons, self.audit = reasons, audit
 
 
 @dataclass
@@ -189,6 +189,20 @@ class Pipeline:
             spec.gate, spec.release_charge, self.account.spending, elsewhere, spec.process_limits, spec.accounting
         )
 
+    @property
+    def roles_shown(self) -> tuple[str, ...]:
+        """The roles that the last release showed in place of resources."""
+        try:
+            last_audit = self.audience.last_audit(self.name)
+            return tuple(last_audit.get("resources", {}).get("roles", ()))
+        except UnreadableError:
+            return ()  # the attempt reads the audit too, and refuses the cut
+
+    @property
+    def _pages(self) -> ColumnFiles | None:
+        """Files for the columns of cuts and releases; None if these stay in the heap."""
+        return None if self.built_by is None else self.built_by.pages
+
     def attempt(self, attempt: Attempt) -> Decision:
         """Decide one cut, durably.
 
@@ -218,7 +232,9 @@ class Pipeline:
         if starts >= KILLED_STARTS:
             return self._withhold_killed(attempt, starts)
         if self.account.held and self.spec.hold == "block":
-            return self._blocked(attempt, self.account.held[0])
+            # Before any charge: an earlier release waits for a person.
+            held_number = self.account.held[0]
+            return self._withhold(attempt, [blocked(self.name, held_number)], waits_for=held_number)
         self._check_space()
         self.at(Failpoint.OPENED)
         # A crash before the seal leaves at most a charge and temporary files. The next attempt of the cut reuses the
@@ -277,11 +293,6 @@ class Pipeline:
             raise
         self.folder.forget_started_build()
 
-    @property
-    def _pages(self) -> ColumnFiles | None:
-        """Files for the columns of cuts and releases; None if these stay in the heap."""
-        return None if self.built_by is None else self.built_by.pages
-
     # before anything is charged
 
     def _check_space(self) -> None:
@@ -291,15 +302,6 @@ class Pipeline:
                 f"{self.folder.output}: {free} bytes are free, a release needs min_free_bytes = "
                 f"{self.spec.min_free_bytes}; free some space and start again"
             )
-
-    @property
-    def roles_shown(self) -> tuple[str, ...]:
-        """The roles that the last release showed in place of resources."""
-        try:
-            last_audit = self.audience.last_audit(self.name)
-            return tuple(last_audit.get("resources", {}).get("roles", ()))
-        except UnreadableError:
-            return ()  # the attempt reads the audit too, and refuses the cut
 
     def _refuse_over_budget(self, attempt: Attempt, inputs: ReleaseInputs) -> None:
         """Refuse a draw that the budget or a leakage bound does not allow. It reads the ledger alone.
@@ -359,19 +361,19 @@ class Pipeline:
             text = f"{self.name}: an attempt under other terms has charged this cut; the next cut is charged again"
             return [Reason("mechanism", text)]
         paid = committed.charge
-        parts: tuple[tuple[Code, Fraction, Fraction], ...] = (
+        amounts: tuple[tuple[Code, Fraction, Fraction], ...] = (
             ("epsilon", paid.epsilon, charge.epsilon),
             ("delta", paid.delta, charge.delta),
             ("epsilon", paid.rho, charge.rho),
         )
         reasons = []
-        for code, before, more in parts:
-            if more > before:
+        for code, charged, needed in amounts:
+            if needed > charged:
                 text = (
-                    f"{code}: {float(more):g} is needed, but an attempt under another configuration has charged this "
-                    f"cut {float(before):g}; the next cut is charged again"
+                    f"{code}: {float(needed):g} is needed, but an attempt under another configuration has charged "
+                    f"this cut {float(charged):g}; the next cut is charged again"
                 )
-                reasons.append(Reason(code, text, before, more))
+                reasons.append(Reason(code, text, charged, needed))
         if not reasons and not covers(committed.noise, self.spec.draws):
             text = f"{self.name}: an attempt with other noise has charged this cut; the next cut is charged again"
             reasons.append(Reason("mechanism", text))
@@ -695,14 +697,10 @@ class Pipeline:
 
     # refused cuts
 
-    def _blocked(self, attempt: Attempt, held_number: int) -> Decision:
-        """Refuse the cut before any charge: an earlier release waits for a person."""
-        return self._withhold(attempt, [blocked(self.name, held_number)], AuditDocument(), waits_for=held_number)
-
     def _withhold_ended(self, attempt: Attempt, ended: EndedBuild) -> Decision:
         """Refuse the cut because of which an earlier process has ended: its build would take too long again."""
         text = ENDED.format(allowed=ended.allowed, seconds=ended.seconds)
-        decision = self._withhold(attempt, [Reason("mechanism", text)], AuditDocument())
+        decision = self._withhold(attempt, [Reason("mechanism", text)])
         self.folder.forget_ended_build()
         return decision
 
@@ -710,7 +708,7 @@ class Pipeline:
         """Refuse the cut during whose build earlier processes were killed."""
         source = attempt.exposure.log
         text = KILLED.format(starts=starts, cases=source.n_cases, events=source.n_events)
-        decision = self._withhold(attempt, [Reason("mechanism", text)], AuditDocument())
+        decision = self._withhold(attempt, [Reason("mechanism", text)])
         self.folder.forget_started_build()
         return decision
 
@@ -720,17 +718,28 @@ class Pipeline:
             "%s is paused: %s, and put it back; its cuts are refused until then, others continue", self.name, lost
         )
         reason = Reason("mechanism", f"{lost}, and put it back: the next cut continues")
-        return self._withhold(attempt, [reason], AuditDocument())
+        return self._withhold(attempt, [reason])
 
     def _withhold(
-        self, attempt: Attempt, reasons: Sequence[Reason], audit: AuditDocument, *, waits_for: int = 0
+        self, attempt: Attempt, reasons: Sequence[Reason], audit: AuditDocument | None = None, *, waits_for: int = 0
     ) -> Decision:
-        """Refuse the cut, on the record. The ledger entry holds reasons and counts, nothing of the data."""
+        """Refuse the cut, on the record. The ledger entry holds reasons and counts, nothing of the data.
+
+        Parameters
+        ----------
+        attempt, reasons
+            The attempt, and why it is refused.
+        audit
+            What was measured before the refusal; None if nothing was.
+        waits_for
+            Number of the held release that the cut waits for; 0 if it waits for none.
+        """
         section: CutSection = {**audit_document.cut_section(attempt), "counts": dict(attempt.counts)}
         body = WithheldBody([reason.text for reason in reasons], section)
         self.ledger.append(WithheldEntry(publication=self.name, cut=attempt.cut, body=body, waits_for=waits_for))
         self.at(Failpoint.WITHHELD)
-        document = cast(AuditDocument, {**audit, **section})
+        measured = AuditDocument() if audit is None else audit
+        document = cast(AuditDocument, {**measured, **section})
         return Decision(attempt.cut, "withheld", because=tuple(reasons), audit=document)
 
     # records of earlier decisions

@@ -295,8 +295,7 @@ class Ingest:
         self._logs_checked_at = time.monotonic()
         changed = []
         for tp in partitions:
-            leader = leaders.get((tp.topic, tp.partition))
-            log = self._generation.logs.get(tp)
+            leader, log = leaders.get(tp), self._generation.logs.get(tp)
             if leader is None:
                 continue
             if log is None or (leader.topic, leader.epoch) != (log.topic, log.epoch):
@@ -307,13 +306,11 @@ class Ingest:
     async def _refresh_logs(self, partitions: Collection[TP]) -> None:
         """Ask the leaders for the logs of some partitions; the next delta describes those that have changed."""
         generation = self._current_generation()
-        places = [(tp.topic, tp.partition) for tp in partitions]
-        lineages = await self._ask_until_answered(self._client.lineages, places)
+        lineages = await self._ask_until_answered(self._client.lineages, partitions)
         if self._current_generation() is not generation:
             return  # a rebalance came meanwhile: the new generation asks for its own partitions
         for tp in partitions:
-            log = lineages.get((tp.topic, tp.partition))
-            before = generation.logs.get(tp)
+            log, before = lineages.get(tp), generation.logs.get(tp)
             if log is None:
                 continue
             generation.logs[tp] = log
@@ -327,7 +324,7 @@ class Ingest:
         """
         while True:
             try:
-                return await asyncio.get_running_loop().run_in_executor(None, question, about)
+                return await asyncio.to_thread(question, about)
             except UnavailableError as error:
                 logger.warning("%s; asking again", error)
                 await asyncio.sleep(1.0)
@@ -352,8 +349,7 @@ class Ingest:
         reads them again.
         """
         if tp not in generation.started_partitions and offset > expected:
-            loop = asyncio.get_running_loop()
-            first = await loop.run_in_executor(None, first_record, self.source, tp, expected, offset)
+            first = await asyncio.to_thread(first_record, self.source, tp, expected, offset)
             if first < offset:
                 raise VeilstreamError(f"{tp.topic}/{tp.partition}: offsets {first} to {offset - 1} were skipped")
         generation.started_partitions.add(tp)
@@ -375,8 +371,7 @@ class Ingest:
         if not new_partitions:
             return positions
         consumer: Any = self.app.consumer
-        places = [(tp.topic, tp.partition) for tp in new_partitions]
-        begins = await self._ask_until_answered(self._client.begins, places)
+        begins = await self._ask_until_answered(self._client.begins, new_partitions)
         for tp in new_partitions:
             committed = await consumer.committed(tp)
             if begins[tp] > (committed or 0):
@@ -396,9 +391,8 @@ class Ingest:
         start is not a gap.
         """
         if not promised:
-            loop = asyncio.get_running_loop()
-            promised = await loop.run_in_executor(
-                None, seen_in_delta_topic, self.process, self.source, tp.topic, tp.partition
+            promised = await asyncio.to_thread(
+                seen_in_delta_topic, self.process, self.source, tp.topic, tp.partition
             )
         prev = begin - 1 if promised else -1
         delta = self.writer.write_empty(*tp, prev, begin - 1, self._describe_log(tp, -1))
@@ -416,8 +410,8 @@ class Ingest:
         for run in runs:
             first, last = run[0].offset, run[-1].offset
             if first > position + 1 or last - first >= len(run):
-                begins = await self._ask_until_answered(self._client.begins, [(tp.topic, tp.partition)])
-                return int(begins[tp.topic, tp.partition])
+                begins = await self._ask_until_answered(self._client.begins, [tp])
+                return int(begins[tp])
             position = last
         return 0
 
@@ -512,9 +506,8 @@ class Ingest:
         if self._stalled_positions.get(tp) != place:  # it moves, or may be about to
             self._stalled_positions[tp] = place
             return False
-        loop = asyncio.get_running_loop()
         try:
-            first = await loop.run_in_executor(None, first_record, self.source, tp, begin, end)
+            first = await asyncio.to_thread(first_record, self.source, tp, begin, end)
         except TimeoutError:
             return False  # the broker does not answer: the progress check decides whether this process is stuck
         if first == end:

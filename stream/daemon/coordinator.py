@@ -43,8 +43,8 @@ BATCH_RECORDS = 100
 """Delta records in a batch. Each holds up to 500 events."""
 
 WAITING_RECORDS = 2 * BATCH_RECORDS
-"""Delta records that may wait in memory: the next batch, and the one behind it. Faust's default is 4096 records
-of up to 512 kB, 2 GB where the fold is slower than ingest."""
+"""Delta records that may wait in memory: the next batch, and the one behind it. With Faust's default of 4,096
+records of up to 512 kB, a fold that is slower than ingest would need 2 GB."""
 
 BATCH_SECONDS = 0.1
 """Time for which an incomplete batch waits for further records."""
@@ -83,7 +83,7 @@ class Coordinator:
         self._start_is_shown = False
         # Whether a check of a silent delta topic is queued already.
         self._check_queued = False
-        # Messages that are folded and not acknowledged yet, in order of their offsets. Their events have values, too.
+        # Messages that are folded and not acknowledged yet, by their offsets; their values are dropped.
         self._pending: deque[Any] = deque()
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="coordinator")
         self._stopping = threading.Event()
@@ -260,7 +260,9 @@ class Coordinator:
         log.warning(
             "cut %s: its build has taken %.0f s; records are folded meanwhile, and acknowledged after its end; after "
             "%.0f s (longest_build) this process ends, and the next start withholds the cut",
-            *(building["cut"], building["seconds"], self._longest_step),
+            building["cut"],
+            building["seconds"],
+            self._longest_step,
         )
 
     def _end_long_build(self, building: BuildStatus | None) -> None:
@@ -276,7 +278,9 @@ class Coordinator:
         self.check.end(
             "cut %s: its build has taken %.0f s, and longest_build allows %.0f s: this process ends, and the next "
             "start withholds the cut",
-            *(ended.cut, ended.seconds, ended.allowed),
+            ended.cut,
+            ended.seconds,
+            ended.allowed,
         )
 
     def _check_silent_delta(self) -> None:

@@ -145,7 +145,7 @@ class ReleaseService:
         self._warned_activities: set[str] = set()
         self._warned_missing_values: set[str] = set()
         self.clock: ReleaseClock = clock or RealClock()
-        # If a later step fails, the ledger is closed and the folder unlocked: the process may try again.
+        # If a later step fails, this closes the ledger and unlocks the folder: the process may try again.
         with ExitStack() as opened:
             self.folder = OperatorFolder(output, ops)
             opened.callback(self.folder.close)
@@ -211,9 +211,9 @@ class ReleaseService:
         """Log the terms that protect less than those of the last release, and an approval that was dropped."""
         for publication in self.settings.publication:
             pipeline = self.pipelines[publication.name]
-            discontinued = self._compare_terms(publication)
-            if discontinued is not None:
-                log.warning("%s: %s", publication.name, discontinued)
+            why_ended = self._compare_terms(publication)
+            if why_ended is not None:
+                log.warning("%s: %s", publication.name, why_ended)
             if pipeline.looser:
                 sentences = "; ".join(pipeline.looser)
                 log.warning("%s: looser than its last release: %s", publication.name, sentences)
@@ -248,9 +248,9 @@ class ReleaseService:
     def refuse_other_cases(self) -> None:
         """Refuse another value of `cases` than a series of cohorts has, before the state follows it.
 
-        With "completed" the state forgets what was released, so later releases of a series with "all" lack it. With
-        "all" a cut takes open cases, and their later events are lost. Neither comes back with the former value. Another
-        kind of mechanism has the same effect: it knows nothing of cases that wait, or shows those that left by noise.
+        With "completed" the state forgets released cases, so later releases of a series with "all" lack them.
+        With "all" a cut takes open cases, and their later events are lost. Both are lost for good. Another kind of
+        mechanism has the same effect: it does not know the cases that wait, or shows those that left by noise.
 
         Raises
         ------
@@ -792,7 +792,7 @@ class ReleaseService:
 
         It reads every audit.
         """
-        accounts = [*self._former(), *(pipeline.account for pipeline in self.pipelines.values())]
+        accounts = [*self.former, *(pipeline.account for pipeline in self.pipelines.values())]
         return {account.publication: self._series(account) for account in accounts}
 
     def _series(self, account: Account) -> PublicationSeries:

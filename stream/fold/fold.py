@@ -147,7 +147,7 @@ class Fold:
     def exposed(self, cut: Cut, place: ColumnPlace = HEAP) -> Projection:
         """Return the log that the open cut exposes: all events of the publication exposed so far.
 
-        `place`: where its columns stay.
+        `place`: where its columns stay, in the heap or in files.
         """
         return self._cutter.exposed(cut, place)
 
@@ -538,7 +538,7 @@ class Fold:
                 "rules": self.rules.to_mapping(),
                 "state": dump_state(self.state),
                 "publications": [counters.to_state() for _, counters in self._publications],
-                **self._place(),
+                **self._clock_and_place(),
             }
         )
 
@@ -572,10 +572,10 @@ class Fold:
         if not since.comparable(self.rules, self.state):
             return None
         publications = {counters.name: counters for _, counters in self._publications}
-        patches = [*changes(since, publications), update_patch([], self._place())]
+        patches = [*changes(since, publications), update_patch([], self._clock_and_place())]
         return StateChange(encode_patches(patches), added(patches))
 
-    def _place(self) -> dict[str, int | str | None]:
+    def _clock_and_place(self) -> dict[str, int | str | None]:
         return {"now": self.now, "position": self.position, "key": self.key}
 
     def _refuse_undecided(self) -> None:

@@ -29,13 +29,19 @@ STATE_VERSION = 4
 
 
 def _without_logs(table: dict[str, Any]) -> dict[str, Any]:
-    """1 to 2: the log that a partition was read from is unknown."""
+    """Upgrade from version 1 to 2: the log that a partition was read from is unknown.
+
+    A state of version 1 has no rules with `start` or `private`, and no event that is RETIRED.
+    """
     partitions = [[*partition, "", -1, None] for partition in table["state"]["partitions"]]
     return {**table, "state": {**table["state"], "partitions": partitions}}
 
 
 def _without_forgotten(table: dict[str, Any]) -> dict[str, Any]:
-    """2 to 3: no case is settled, and none was forgotten."""
+    """Upgrade from version 2 to 3: no case is settled, and none was forgotten.
+
+    The first decision on a cut after that settles the cases of all cuts before it.
+    """
     state = table["state"]
     n_cases = len(state["names"])
     cases = {**state["cases"], "settled": ["|b1", bytearray(n_cases)]}
@@ -43,7 +49,11 @@ def _without_forgotten(table: dict[str, Any]) -> dict[str, Any]:
 
 
 def _without_drops(table: dict[str, Any]) -> dict[str, Any]:
-    """3 to 4: no event left for the archive."""
+    """Upgrade from version 3 to 4: no event left for the archive.
+
+    An older program must not continue such a state: it would lose the count of drops, and with it the knowledge
+    which segments of the archive the state does not have.
+    """
     state = table["state"]
     return {**table, "state": {**state, "counters": {**state["counters"], "drops": 0}}}
 
@@ -54,21 +64,19 @@ UPGRADES: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {
     3: _without_drops,
 }
 """By version n, the function that upgrades a state from version n to n + 1. A new STATE_VERSION brings the step from
-the version before it. The oldest step remains as long as a program that may still run somewhere wrote that version.
-
-1 to 2: partitions name their log; rules may contain `start` and `private`, and events may be RETIRED. A state of
-version 1 has none of these.
-
-2 to 3: cases have the column `settled`, the state has the digests of forgotten cases, and publications count the events
-of these. After an upgrade, the first decision on a cut settles the cases of all cuts before it.
-
-3 to 4: the state counts the drops that went to the archive. An older program must not continue such a state: it would
-lose the count, and with it the knowledge which segments of the archive the state does not have."""
+the version before it. The oldest step remains as long as a program that may still run somewhere wrote that version."""
 
 LEVELS = ("case_attributes", "event_attributes")
 
 _COUNTERS = (
-    *("ordered", "earliest", "latest", "duplicates", "refused", "foreign", "removed_cases", "removed_events"),
+    "ordered",
+    "earliest",
+    "latest",
+    "duplicates",
+    "refused",
+    "foreign",
+    "removed_cases",
+    "removed_events",
     "drops",
 )
 
@@ -178,8 +186,8 @@ def encode_patches(patches: list[Patch]) -> bytes:
 def decode(raw: Bytes) -> dict[str, Any]:
     """Return the table of a state, in the shape of this version.
 
-    Scratch memory is released while it is decoded, so its bytes can be decoded once. Columns become bytearrays, which
-    `ColumnTable.load` uses without a copy.
+    Scratch memory is released while it is decoded, so its bytes can be decoded once. Columns become bytearrays,
+    which `ColumnTable.load` uses without a copy.
 
     Raises
     ------
@@ -201,44 +209,43 @@ def decode(raw: Bytes) -> dict[str, Any]:
     return dict(table)
 
 
-def _decoded(raw: Bytes, column: Callable[[memoryview], Any]) -> dict[str, Any]:
-    """Decode a table part by part, and release each part that was decoded.
+ColumnMaker = Callable[[memoryview], Any]
+"""Returns what takes the place of the encoded bytes of a column. It owns these bytes, and releases them."""
 
-    `column` returns what takes the place of the bytes of a column. It owns these bytes, and releases them.
-    """
+
+def _decoded(raw: Bytes, make_column: ColumnMaker) -> dict[str, Any]:
+    """Decode a table part by part, and release each part that was decoded."""
     table: dict[str, Any] = msgspec.msgpack.decode(raw, type=dict[str, msgspec.Raw])
     for key, part in table.items():
-        table[key] = _state(raw, part, column) if key == "state" else msgspec.msgpack.decode(part)
+        table[key] = _state(raw, part, make_column) if key == "state" else msgspec.msgpack.decode(part)
     spend(memoryview(raw))
     return table
 
 
-def _state(raw: Bytes, encoded: msgspec.Raw, column: Callable[[memoryview], Any]) -> dict[str, Any]:
+def _state(raw: Bytes, encoded: msgspec.Raw, make_column: ColumnMaker) -> dict[str, Any]:
     state: dict[str, Any] = msgspec.msgpack.decode(encoded, type=dict[str, msgspec.Raw])
     for key, part in state.items():
         if key in ("events", "cases"):
-            state[key] = _columns(raw, part, column)
+            state[key] = _columns(raw, part, make_column)
         elif key in LEVELS:
-            state[key] = [[name, _attribute(raw, values, column)] for name, values in _decode_attributes(part)]
+            attributes = msgspec.msgpack.decode(part, type=list[tuple[str, dict[str, msgspec.Raw]]])
+            state[key] = [[name, _attribute(raw, parts, make_column)] for name, parts in attributes]
         elif key == "forgotten":
-            state[key] = column(slice_of(raw, msgspec.msgpack.decode(part, type=memoryview)))
+            state[key] = make_column(slice_of(raw, msgspec.msgpack.decode(part, type=memoryview)))
         else:
             state[key] = msgspec.msgpack.decode(part)
             release(slice_of(raw, part))
     return state
 
 
-def _decode_attributes(encoded: msgspec.Raw) -> list[tuple[str, dict[str, msgspec.Raw]]]:
-    return msgspec.msgpack.decode(encoded, type=list[tuple[str, dict[str, msgspec.Raw]]])
+def _attribute(raw: Bytes, parts: dict[str, msgspec.Raw], make_column: ColumnMaker) -> dict[str, Any]:
+    rows = _columns(raw, parts["rows"], make_column)
+    return {"rows": rows, "values": msgspec.msgpack.decode(parts["values"])}
 
 
-def _attribute(raw: Bytes, parts: dict[str, msgspec.Raw], column: Callable[[memoryview], Any]) -> dict[str, Any]:
-    return {"rows": _columns(raw, parts["rows"], column), "values": msgspec.msgpack.decode(parts["values"])}
-
-
-def _columns(raw: Bytes, encoded: msgspec.Raw, column: Callable[[memoryview], Any]) -> dict[str, list[Any]]:
+def _columns(raw: Bytes, encoded: msgspec.Raw, make_column: ColumnMaker) -> dict[str, list[Any]]:
     columns = msgspec.msgpack.decode(encoded, type=dict[str, tuple[str, memoryview]])
-    return {name: [dtype, column(slice_of(raw, values))] for name, (dtype, values) in columns.items()}
+    return {name: [dtype, make_column(slice_of(raw, values))] for name, (dtype, values) in columns.items()}
 
 
 def readable(version: int) -> bool:
@@ -321,9 +328,9 @@ def merged(raw: Bytes, changes_in_order: Iterable[bytes]) -> memoryview:
 class _PatchedColumn:
     """A column to which patches are applied, in parts.
 
-    The first part is the saved column, which stays where it was read. What patches append follows in parts of `PIECE`
-    bytes, a multiple of the width of every item. All parts are scratch memory: `gathered` would hold a large part of
-    another kind twice.
+    The first part is the saved column, which stays where it was read. What patches append follows in parts of
+    `PIECE` bytes, a multiple of the width of every item. All parts are scratch memory: `gathered` would hold a
+    large part of another kind twice.
     """
 
     def __init__(self, saved: Bytes) -> None:
@@ -360,14 +367,16 @@ class _PatchedColumn:
 class _Patched:
     """A table to which patches are applied.
 
-    Columns are patched in place (`_PatchedColumn`), so the cost of applying depends on the size of the patches.
+    Columns are patched in place (`_PatchedColumn`), so the cost depends on the size of the patches.
     """
 
     def __init__(self, raw: Bytes) -> None:
         # By the identity of the value of the column in the table.
         self._columns: dict[int, _PatchedColumn] = {}
+        # The table is an item of a list, so that the empty path has a parent and a key, too.
         self._root: list[Any] = [_decoded(raw, self._new_column)]
-        self._open: dict[int, tuple[Any, Any]] = {}
+        # Parent and key of each list of pairs that is a map now, by the identity of the map.
+        self._lists_as_maps: dict[int, tuple[Any, Any]] = {}
 
     def apply(self, kind: str, path: Path, arguments: Sequence[Any]) -> None:
         """Apply one patch."""
@@ -376,9 +385,9 @@ class _Patched:
 
     def patched(self) -> Any:
         """Return the table with all patches, in plain values."""
-        for parent, key in self._open.values():
+        for parent, key in self._lists_as_maps.values():
             parent[key] = sorted(map(list, parent[key].items()))
-        self._open.clear()
+        self._lists_as_maps.clear()
         return self._root[0]
 
     def update(self, parent: Any, key: Any, values: Mapping[str, Any]) -> None:
@@ -394,7 +403,7 @@ class _Patched:
         self._column(parent, key).set_items(width, np.frombuffer(positions, dtype="<u4"), values)
 
     def pairs(self, parent: Any, key: Any, values: list[tuple[Any, Any]]) -> None:
-        self._opened(parent, key).update(map(tuple, values))
+        self._as_map(parent, key).update(map(tuple, values))
 
     def _new_column(self, saved: Bytes) -> Binary:
         """Return the value of a column that begins with saved bytes, and remember how to patch it."""
@@ -415,15 +424,15 @@ class _Patched:
         for key, following in pairwise(path):
             inside = parent[key]
             if isinstance(inside, list) and isinstance(following, str):
-                inside = self._opened(parent, key)
+                inside = self._as_map(parent, key)
             parent = inside
         return parent, path[-1]
 
-    def _opened(self, parent: Any, key: Any) -> dict[Any, Any]:
+    def _as_map(self, parent: Any, key: Any) -> dict[Any, Any]:
         """Convert a list of pairs to a map, until `patched`."""
         if isinstance(parent[key], list):
             parent[key] = dict(parent[key])
-            self._open[id(parent[key])] = parent, key
+            self._lists_as_maps[id(parent[key])] = parent, key
         return cast(dict[Any, Any], parent[key])
 
 
@@ -579,16 +588,15 @@ def _event_ids(since: Marks) -> Iterator[Patch]:
 
 def _attributes(since: Marks, level: str) -> Iterator[Patch]:
     attributes: Mapping[str, AttributeValues] = getattr(since.state, level)
-    new = [
-        (name, attribute.to_state()) for name, attribute in attributes.items() if (level, name) not in since.attributes
-    ]
+    new = [name for name in attributes if (level, name) not in since.attributes]
     if new:
-        yield pairs_patch(["state", level], new)
+        yield pairs_patch(["state", level], [(name, attributes[name].to_state()) for name in new])
     for name, attribute in attributes.items():
-        if (level, name) in since.attributes:
-            rows, values = since.attributes[level, name]
-            yield from _table(["state", level, name, "rows"], attribute.rows, rows, {})
-            yield from _more(["state", level, name, "values"], _tail(attribute.values, values))
+        if name in new:
+            continue
+        n_rows, n_values = since.attributes[level, name]
+        yield from _table(["state", level, name, "rows"], attribute.rows, n_rows, {})
+        yield from _more(["state", level, name, "values"], _tail(attribute.values, n_values))
 
 
 def _publication(since: Marks, place: int, publication: PublicationState) -> Iterator[Patch]:

@@ -522,12 +522,15 @@ class _Search:
         return int(generator.choice(len(lost_value), p=lost_value / lost_value.sum()))
 
     def _suppressed(self, chosen: Flags, first: tuple[int, ...], bounds: TlkcBounds) -> tuple[Flags, SafeState]:
-        """Return bool[E], the events of chosen cases that stay, and the state of local suppression."""
+        """Return bool[E], the events of chosen cases that stay, and the state of local suppression.
+
+        `first`: items that enter before all others.
+        """
         cases_of_row = np.bincount(self.row[chosen], minlength=len(self.view.weight))
         of_chosen = chosen[self.case]
         events_at = np.bincount(self.position[of_chosen], minlength=len(self.view.codes)).astype(np.int64)
-        order = entering(self.view.codes, events_at, len(self.view.alphabet), first)
-        state = close(self.reach, bounds, order, Bans(), events_at, cases=cases_of_row)
+        priority = entering(self.view.codes, events_at, len(self.view.alphabet), first)
+        state = close(self.reach, bounds, priority, Bans(), events_at, cases=cases_of_row)
         return state.kept[self.position] & of_chosen, state
 
     def _joining(self, best: DivisionTrial) -> Ints:

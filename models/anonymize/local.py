@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from models.anonymize.local_model import Bans, Reach, SafeState, attempt, close, moved, project_onto
+from models.anonymize.local_model import Bans, Reach, SafeState, attempt, close, moved, project_onto, ranks
 from models.anonymize.suppression import losses
 from models.anonymize.view import TraceView
 from models.anonymize.violations import BELOW_K, TlkcBounds, minimal_violations
@@ -42,10 +42,7 @@ def default_priority(view: TraceView, suppressed: Iterable[int]) -> Ints:
     """Return the rank of each item, 0 first: items that global suppression keeps, then others, frequent ones first."""
     gone = set(suppressed)
     total = [int(loss.sum()) for loss in losses(view)]
-    order = sorted(range(len(total)), key=lambda item: (item in gone, -total[item], item))
-    rank = np.empty(len(order), dtype=np.int64)
-    rank[order] = np.arange(len(order))
-    return rank
+    return ranks(sorted(range(len(total)), key=lambda item: (item in gone, -total[item], item)))
 
 
 PLAIN = 10
@@ -91,10 +88,8 @@ def entering(codes: Codes, events: Ints, items: int, first: Sequence[int] = ()) 
     `events`: number at each position.
     """
     total = np.bincount(codes, events, items)
-    order = [*first, *(item for item in np.argsort(-total, kind="stable").tolist() if item not in first)]
-    rank = np.empty(items, dtype=np.int64)
-    rank[order] = np.arange(items)
-    return rank
+    most_first = np.argsort(-total, kind="stable").tolist()
+    return ranks([*first, *(item for item in most_first if item not in first)])
 
 
 def under(reach: Reach, state: SafeState) -> Flags:
@@ -166,7 +161,7 @@ def suppress(
     view, bounds
         The log as the adversary sees it; L, K and C.
     preferred
-        Items that global suppression would remove, which enter last; or a `Choice`.
+        Items that global suppression would remove, which enter last; or a `Choice`, which ranks and values items.
     bans
         Candidates that no case may match, whatever their counts.
     effort, seed
@@ -189,23 +184,24 @@ def suppress(
     """
     from models.anonymize.minimality import audit, withstanding
 
-    if not isinstance(preferred, Choice):
-        priority = default_priority(view, preferred)
-    if value_aware:
-        view = one_case_per_row(view)
-    events = events_at_positions(view)
+    rows = one_case_per_row(view) if value_aware else view
+    events = events_at_positions(rows)
     if isinstance(preferred, Choice):
-        priority, events = preferred.priority(view, events), preferred.valued(view, events)
-    reach = Reach(view)
-    state = close(reach, bounds, priority, Bans(tuple(bans)), events, value_aware=value_aware)
+        priority = preferred.priority(rows, events)
+        value = preferred.valued(rows, events)
+    else:
+        priority = default_priority(view, preferred)
+        value = events
+    reach = Reach(rows)
+    state = close(reach, bounds, priority, Bans(tuple(bans)), value, value_aware=value_aware)
     generator = np.random.default_rng(seed)
     if effort:
         state = improve(
-            reach, bounds, state, events, effort, generator, fixed=bans, value_aware=value_aware, progress=progress
+            reach, bounds, state, value, effort, generator, fixed=bans, value_aware=value_aware, progress=progress
         )
     if max_minimality is None or value_aware:
-        return view, state, audit(reach, bounds, state)
-    return view, *withstanding(reach, bounds, state, events, max_minimality)
+        return rows, state, audit(reach, bounds, state)
+    return rows, *withstanding(reach, bounds, state, value, max_minimality)
 
 
 # Search: other priorities and fewer bans, kept when more events stay. Every state that is tried ends in `attempt`, so
@@ -277,9 +273,10 @@ def improve(
     lasting = {**unavoidable(view, bounds), **dict.fromkeys(fixed)}
     best = current = start
     for step in range(effort):
-        heat = COOLING * float(events.sum()) * (1 - step / effort)
+        temperature = COOLING * float(events.sum()) * (1 - step / effort)
         priority, kept = _proposal(view, current, _avoidable(current.bans, lasting), events, generator)
-        least = current.events + math.floor(heat * math.log(1 - generator.random()))
+        # Accept a state of `loss` fewer events with the chance exp(-loss / temperature).
+        least = current.events + math.floor(temperature * math.log(1 - generator.random()))
         bans = Bans((*lasting, *kept))
         trial = attempt(reach, bounds, priority, bans, events, value_aware=value_aware, least=least)
         if trial is not None:

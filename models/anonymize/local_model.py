@@ -24,9 +24,9 @@ class Bans:
 
     def plus(self, new: Iterable[tuple[int, ...]], holders: Sequence[frozenset[int] | None] = ()) -> Bans:
         """Return these bans and more; `holders[k]` limits the k-th new one to some rows."""
-        added = tuple(new)
-        limited = {len(self.candidates) + k: rows for k, rows in enumerate(holders) if rows is not None}
-        return Bans(self.candidates + added, {**self.holders, **limited})
+        first_new = len(self.candidates)
+        limited = {first_new + k: rows for k, rows in enumerate(holders) if rows is not None}
+        return Bans((*self.candidates, *new), {**self.holders, **limited})
 
     def by_trigger(self, priority: Ints) -> tuple[Ints, Codes, Codes, Ints, Codes]:
         """Return the bans by an item that a released trace must show for the ban to hide an event.
@@ -278,26 +278,33 @@ def _rebuild(
         project(rows, reach.view.starts, reach.view.codes, priority, kept, *binding)
 
 
+def ranks(order: Sequence[int]) -> Ints:
+    """Return the rank of each item, 0 first, given the items in order."""
+    rank = np.empty(len(order), dtype=np.int64)
+    rank[order] = np.arange(len(order))
+    return rank
+
+
 def moved(priority: Ints, item: int, place: int) -> Ints:
     """Return the same order but for one item, which now has rank `place`."""
     order = [int(other) for other in np.argsort(priority) if other != item]
     order.insert(place, item)
-    result = np.empty(len(order), dtype=np.int64)
-    result[order] = np.arange(len(order))
-    return result
+    return ranks(order)
 
 
 def _new_bans(
     view: TraceView, kept: Flags, violations: Violations, bounds: TlkcBounds, value_aware: bool
 ) -> tuple[list[tuple[int, ...]], list[frozenset[int] | None]]:
+    """Return the candidates to ban, and the rows that each binds (None: all; an empty list: all rows for each)."""
     candidates = violations.candidates()
     if not value_aware:
         return candidates, []
+    holders = []
     reasons = [int(reason) for level in violations.levels for reason in level.reason]
-    return candidates, [
-        fewest_holders(view, kept, candidate, bounds) if reason == ABOVE_C else None
-        for candidate, reason in zip(candidates, reasons, strict=True)
-    ]
+    for candidate, reason in zip(candidates, reasons, strict=True):
+        is_cured_by_few = reason == ABOVE_C
+        holders.append(fewest_holders(view, kept, candidate, bounds) if is_cured_by_few else None)
+    return candidates, holders
 
 
 def fewest_holders(
@@ -322,8 +329,9 @@ def fewest_holders(
             holders = remaining[values[remaining] == value]
             over = len(holders) * bounds.C.denominator - bounds.C.numerator * len(remaining)
             if over > 0:
-                spare = bounds.C.denominator - bounds.C.numerator
-                removed.update(holders[: -(-over // spare)].tolist())
+                slack = bounds.C.denominator - bounds.C.numerator  # above 0: a share of 1 is never exceeded
+                n_removed = -(-over // slack)  # rounded up
+                removed.update(holders[:n_removed].tolist())
     if len(matching) - len(removed) >= bounds.K:
         return frozenset(removed)
     return None

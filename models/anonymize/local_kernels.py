@@ -1,4 +1,16 @@
-"""Compiled loops of local suppression: which events of each trace stay under a list of bans."""
+"""Compiled loops of local suppression: which events of each trace stay under a list of bans.
+
+The traces of all rows lie one after the other, and so do the bans:
+
+    starts       0      3    5        row r has the positions starts[r] .. starts[r + 1] - 1
+    codes        2 0 1  0 2           item at each position
+    kept         1 1 0  1 1           whether the event at a position stays
+    ban_starts   0    2      5        ban b is ban_codes[ban_starts[b] : ban_starts[b + 1]]
+    ban_codes    0 1  2 0 1
+
+A row contains a ban as a subsequence of its kept positions. Masks of items (`_masks`) rule out most pairs of a row and a
+ban before they are compared.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +26,11 @@ Array = Any
 @kernel
 def contains(codes: Array, kept: Array, first: int, last: int, ban: Array) -> bool:
     """Return whether the kept positions first..last-1 contain the ban as a subsequence."""
-    need = 0
+    n_matched = 0
     for place in range(first, last):
-        if kept[place] and codes[place] == ban[need]:
-            need += 1
-            if need == len(ban):
+        if kept[place] and codes[place] == ban[n_matched]:
+            n_matched += 1
+            if n_matched == len(ban):
                 return True
     return False
 
@@ -30,14 +42,15 @@ def touched(starts: Array, codes: Array, kept: Array, ban_starts: Array, ban_cod
     result = np.zeros(rows, dtype=np.bool_)
     masks = _masks(ban_starts, ban_codes)
     for row in range(rows):
-        have = np.uint64(0)
-        for place in range(starts[row], starts[row + 1]):
+        first, last = starts[row], starts[row + 1]
+        items_of_row = np.uint64(0)
+        for place in range(first, last):
             if kept[place]:
-                have |= np.uint64(1) << np.uint64(codes[place] & 63)
+                items_of_row |= np.uint64(1) << np.uint64(codes[place] & 63)
         for b in range(len(masks)):
-            if masks[b] & ~have == 0 and contains(
-                codes, kept, starts[row], starts[row + 1], ban_codes[ban_starts[b] : ban_starts[b + 1]]
-            ):
+            if masks[b] & ~items_of_row != 0:
+                continue
+            if contains(codes, kept, first, last, ban_codes[ban_starts[b] : ban_starts[b + 1]]):
                 result[row] = True
                 break
     return result
@@ -45,7 +58,10 @@ def touched(starts: Array, codes: Array, kept: Array, ban_starts: Array, ban_cod
 
 @kernel
 def _masks(ban_starts: Array, ban_codes: Array) -> Array:
-    """One bit an item (modulo 64): a quick necessary condition for containing a ban."""
+    """Return the items of each ban as bits (code modulo 64).
+
+    A row that lacks one of these bits does not contain the ban.
+    """
     masks = np.zeros(len(ban_starts) - 1, dtype=np.uint64)
     for b in range(len(masks)):
         for k in range(ban_starts[b], ban_starts[b + 1]):
@@ -61,10 +77,10 @@ def containing(starts: Array, codes: Array, ban_starts: Array, ban_codes: Array)
     """
     everything = np.ones(len(codes), dtype=np.bool_)
     masks = _masks(ban_starts, ban_codes)
-    items = _masks(starts, codes)
+    items_of_rows = _masks(starts, codes)
     item_starts, item_rows = _rows_by_item(starts, codes, _one_above(codes, ban_codes))
     ends = np.zeros(len(masks), dtype=np.int64)
-    traces = np.empty(1024, dtype=np.int64)
+    found_rows = np.empty(1024, dtype=np.int64)
     filled = 0
     for b in range(len(masks)):
         ban = ban_codes[ban_starts[b] : ban_starts[b + 1]]
@@ -73,16 +89,17 @@ def containing(starts: Array, codes: Array, ban_starts: Array, ban_codes: Array)
             if item_starts[item + 1] - item_starts[item] < item_starts[rarest + 1] - item_starts[rarest]:
                 rarest = item
         rows = item_rows[item_starts[rarest] : item_starts[rarest + 1]]
-        if filled + len(rows) > len(traces):
-            longer = np.empty(2 * len(traces) + len(rows), dtype=np.int64)
-            longer[:filled] = traces[:filled]
-            traces = longer
+        if filled + len(rows) > len(found_rows):
+            longer = np.empty(2 * len(found_rows) + len(rows), dtype=np.int64)
+            longer[:filled] = found_rows[:filled]
+            found_rows = longer
         for row in rows:
-            if masks[b] & ~items[row] == 0 and contains(codes, everything, starts[row], starts[row + 1], ban):
-                traces[filled] = row
+            has_items = masks[b] & ~items_of_rows[row] == 0
+            if has_items and contains(codes, everything, starts[row], starts[row + 1], ban):
+                found_rows[filled] = row
                 filled += 1
         ends[b] = filled
-    return ends, traces[:filled]
+    return ends, found_rows[:filled]
 
 
 @kernel
@@ -142,7 +159,8 @@ def project(
     for row in chosen:
         first, last = starts[row], starts[row + 1]
         kept[first:last] = False
-        have = np.uint64(0)
+        entered_items = np.uint64(0)
+        # By priority of the item, and equal items from left to right.
         keys = np.empty(last - first, dtype=np.int64)
         for place in range(first, last):
             keys[place - first] = priority[codes[place]] * (last - first) + place - first
@@ -152,13 +170,14 @@ def project(
             kept[place] = True
             for i in range(row_starts[row], row_starts[row + 1]):
                 b = row_bans[i]
-                if masks[b] & item == 0 or masks[b] & ~(have | item) != 0:
+                # Only a ban with this item, all of whose items have entered, can be completed by it.
+                if masks[b] & item == 0 or masks[b] & ~(entered_items | item) != 0:
                     continue
                 if contains(codes, kept, first, last, ban_codes[ban_starts[b] : ban_starts[b + 1]]):
                     kept[place] = False
                     break
             if kept[place]:
-                have |= item
+                entered_items |= item
 
 
 @kernel
@@ -176,11 +195,27 @@ def next_gaps(
     """Find the next gap after an event of each item, shown in the released trace or hidden by the rules.
 
     A released trace of n events has the gaps 0..n; gap g is before event g. From gap g on, an event of an item is
-    passed either where the trace shows it, or at a gap where local suppression would have removed it. An item that no
-    source case has twice (`once`) is never hidden in a trace that shows it. A ban that the trace contains did not bind
-    its row (a value-aware one) and hid nothing there. The bans are those of `Bans.by_trigger`.
-    Returns (offset of each row in the table, int32[sum of n + 1, items]); -1 if no event of the item can follow.
-    """  # fmt: skip
+    passed either where the trace shows it, or at a gap where local suppression would have removed it.
+
+    Parameters
+    ----------
+    starts, codes
+        The released traces.
+    priority
+        int64[items], rank of each item.
+    ban_starts, ban_codes, hidden_by_ban, trigger_starts, alone
+        The bans, as of `Bans.by_trigger`. A ban that a trace contains did not bind its row (it is value-aware),
+        and hid nothing there.
+    once
+        bool[items], items that no source case has twice: they are never hidden in a trace that shows them.
+
+    Returns
+    -------
+    offsets
+        int64[rows + 1], where each row begins in the table.
+    table
+        int32[sum of n + 1, items], the next gap after an event of each item; -1 if none can follow.
+    """
     rows, n_items = len(starts) - 1, len(once)
     offsets = np.zeros(rows + 1, dtype=np.int64)
     for row in range(rows):

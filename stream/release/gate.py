@@ -189,6 +189,34 @@ def _refuse_bounds_on_data(policy: GatePolicy, mechanism: Mechanism, place: str,
         )
 
 
+class BudgetLimits(NamedTuple):
+    """The most epsilon and delta that a publication, or all of a process, may spend together; None if not set."""
+
+    epsilon: Fraction | None = None
+    delta: Fraction | None = None
+
+    def exceeded(self, spent: Charge, reached: Charge) -> Iterator[ExceededLimit]:
+        """Yield the limits that are exceeded with a draw. `spent`, `reached`: the loss without and with it."""
+        if self.epsilon is not None and reached.epsilon > self.epsilon:
+            yield ExceededLimit("epsilon", self.epsilon, spent.epsilon, reached.epsilon)
+        if self.delta is not None and reached.delta > self.delta:
+            yield ExceededLimit("delta", self.delta, spent.delta, reached.delta)
+
+
+class ExceededLimit(NamedTuple):
+    """A limit of epsilon or delta, and what is spent of it without and with a draw."""
+
+    name: Literal["epsilon", "delta"]
+    limit: Fraction
+    spent: Fraction
+    reached: Fraction
+
+    @property
+    def text(self) -> str:
+        """The amounts, for the reason of a refusal."""
+        return f"spent {float(self.spent):g}, with this release {float(self.reached):g}, limit {float(self.limit):g}"
+
+
 def before_noise(
     policy: GatePolicy, before: Spending, after: Spending, leakage: Sequence[Reason] = (), accounting: Accounting = PURE
 ) -> list[Reason]:
@@ -208,14 +236,8 @@ def before_noise(
     spent = loss(accounting, before, policy.max_delta).charge
     reached = loss(accounting, after, policy.max_delta).charge
     reasons = list(leakage)
-    limits: tuple[tuple[Code, Fraction | None, Fraction, Fraction], ...] = (
-        ("epsilon", policy.max_epsilon, spent.epsilon, reached.epsilon),
-        ("delta", policy.max_delta, spent.delta, reached.delta),
-    )
-    for code, limit, used, total in limits:
-        if limit is not None and total > limit:
-            text = f"{code}: spent {float(used):g}, with this release {float(total):g}, limit {float(limit):g}"
-            reasons.append(Reason(code, text, limit, total))
+    for over in BudgetLimits(policy.max_epsilon, policy.max_delta).exceeded(spent, reached):
+        reasons.append(Reason(over.name, f"{over.name}: {over.text}", over.limit, over.reached))
     # TPL is defined by sums of epsilon, and the audit states sums. They are used even if the audit states a chain: no
     # TPL is above them, and they read the ledger alone, whereas the estimate of a chain reads data. Under replacement a
     # case changes two counts, so each epsilon counts twice.
@@ -224,13 +246,6 @@ def before_noise(
         text = f"tpl: composition gives {float(leaked):g}, bound {float(policy.max_tpl):g}"
         reasons.append(Reason("tpl", text, policy.max_tpl, leaked))
     return reasons
-
-
-class BudgetLimits(NamedTuple):
-    """The most epsilon and delta that all publications of a process may spend together; None if not set."""
-
-    epsilon: Fraction | None = None
-    delta: Fraction | None = None
 
 
 def over_process_limits(
@@ -250,17 +265,11 @@ def over_process_limits(
     spent = loss(accounting, before, limits.delta).charge
     reached = loss(accounting, after, limits.delta).charge
     reasons = []
-    for name, limit, used, total in (
-        ("epsilon", limits.epsilon, spent.epsilon, reached.epsilon),
-        ("delta", limits.delta, spent.delta, reached.delta),
-    ):
+    for over in limits.exceeded(spent, reached):
         # A limit that other publications have passed is no reason against a draw that adds nothing to it.
-        if limit is not None and total != used and total > limit:
-            text = (
-                f"process budget {name}: spent {float(used):g}, with this release {float(total):g}, "
-                f"limit {float(limit):g}"
-            )
-            reasons.append(Reason("process_budget", text, limit, total))
+        if over.reached != over.spent:
+            text = f"process budget {over.name}: {over.text}"
+            reasons.append(Reason("process_budget", text, over.limit, over.reached))
     return reasons
 
 
@@ -420,9 +429,11 @@ def _minimality(policy: GatePolicy, minimality: MinimalitySection) -> Iterator[R
     The audit counts the newest cohort only: the gate judged the others when they were new.
     """
     bound, below = policy.max_minimality, minimality.get("below_k")
-    if bound is not None and below is None:
+    if bound is None:
+        return
+    if below is None:
         yield Reason("mechanism", f"minimality: not measured, so the bound {bound} is not shown", bound)
-    elif bound is not None and below is not None and below > bound:
+    elif below > bound:
         text = f"minimality: {below} sets of items leave fewer than K cases, limit {bound}"
         yield Reason("mechanism", text, bound, below)
 
@@ -453,14 +464,22 @@ def _series(policy: GatePolicy, series: SeriesSection) -> Iterator[Reason]:
 
 
 def _ceiling(name: Code, bound: float | None, value: float | None) -> Iterator[Reason]:
-    if bound is not None and value is not None and value > bound:
+    if bound is None:
+        return
+    if value is None:
+        yield _not_measured(name, bound)
+    elif value > bound:
         yield Reason(name, f"{name}: {value:.4g} is above {bound:g}", bound, value)
-    elif bound is not None and value is None:
-        yield Reason(name, f"{name}: not measured, so the bound {bound:g} is not shown", bound)
 
 
 def _floor(name: Code, bound: float | None, value: float | None) -> Iterator[Reason]:
-    if bound is not None and value is not None and value < bound:
+    if bound is None:
+        return
+    if value is None:
+        yield _not_measured(name, bound)
+    elif value < bound:
         yield Reason(name, f"{name}: {value:.4g} is below {bound:g}", bound, value)
-    elif bound is not None and value is None:
-        yield Reason(name, f"{name}: not measured, so the bound {bound:g} is not shown", bound)
+
+
+def _not_measured(name: Code, bound: float) -> Reason:
+    return Reason(name, f"{name}: not measured, so the bound {bound:g} is not shown", bound)

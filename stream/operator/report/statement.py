@@ -1,9 +1,9 @@
 """The statement on a release or a series: one page for recipients, officers and records of processing.
 
-It is made from the public manifests, so that everybody who has the releases can make the same page and compare it. The
-files of each release are compared with the sums of its manifest. Of a release with noise, its log or map is opened as
-well, to see whether it is empty. No audit, no ledger and no source
-data are read: the statement may go wherever the release goes.
+It is made from the public manifests, so that everybody who has the releases can make the same page and compare it.
+The files of each release are compared with the sums of its manifest. Of a release with noise, the log or map is
+opened as well, to see whether it is empty. No audit, no ledger and no source data are read: the statement may go
+wherever the release goes.
 
 The steps are the parts of the file: `releases_of` reads the manifests, `statement` makes sections of text
 from them, `html` and `markdown` write the sections as a page.
@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from connectors.logs import has_no_event
 from connectors.store.base import PUBLIC, digest
@@ -164,25 +164,12 @@ def releases_of(folder: Path, publication: str | None, number: int | None) -> li
         if paths:
             manifests[place.name] = paths
 
-    # Nothing of the publication is public. If a release of it is held, say how to decide on it.
-    held_numbers = _held(folder) if publication not in manifests else {}
-    only_held = publication is None and held_numbers and not manifests
-    if publication in held_numbers or only_held:
-        name = publication or next(iter(held_numbers))
-        raise BoundError(_only_held(folder, name, held_numbers[name]))
-
     if publication is None:
         if len(manifests) > 1:
             raise InputError(f"{root}: holds {', '.join(manifests)}; name the publication that the statement is about")
-        publication = next(iter(manifests), "")
-    if not manifests:
-        verdicts = _nothing_released(folder, publication)
-        if verdicts:
-            raise BoundError(f"{folder}: a statement is about what is public. {verdicts}")
+        publication = next(iter(manifests), None)
     if publication not in manifests:
-        have = f"it holds {', '.join(manifests)}" if manifests else "it holds no release"
-        raise InputError(f"{root}: no release of publication {publication!r}; {have}")
-
+        _refuse_unpublished(folder, publication, list(manifests))
     series = [_read(path) for path in manifests[publication]]
     if number is None:
         return series
@@ -191,6 +178,37 @@ def releases_of(folder: Path, publication: str | None, number: int | None) -> li
         have = ", ".join(str(release.number) for release in series)
         raise InputError(f"{root}: no release {number} of {publication}; there are {have}")
     return chosen
+
+
+def _refuse_unpublished(folder: Path, publication: str | None, public: Sequence[str]) -> NoReturn:
+    """Refuse a statement on a publication of which nothing is public, and say why nothing is.
+
+    Parameters
+    ----------
+    folder
+        The folder that was given.
+    publication
+        The publication; None if none was named, and nothing is public.
+    public
+        The publications with a public release.
+
+    Raises
+    ------
+    BoundError
+        If a release of it is held, or if nothing in an operator's folder is public.
+    InputError
+        Otherwise.
+    """
+    held_numbers = _held(folder)
+    name = next(iter(held_numbers), "") if publication is None else publication
+    if name in held_numbers:
+        raise BoundError(_only_held(folder, name, held_numbers[name]))
+    if not public:
+        verdicts = _nothing_released(folder, name)
+        if verdicts:
+            raise BoundError(f"{folder}: a statement is about what is public. {verdicts}")
+    have = f"it holds {', '.join(public)}" if public else "it holds no release"
+    raise InputError(f"{_public_folder(folder)}: no release of publication {name!r}; {have}")
 
 
 def _public_folder(folder: Path) -> Path:
@@ -425,7 +443,7 @@ def _contents(manifest: Mapping[str, Any]) -> Section:
 
 
 def _reading(manifest: Mapping[str, Any]) -> Iterator[Section]:
-    """Return notes for people who mine the log; manifests of earlier versions have none."""
+    """Yield notes for people who mine the log; manifests of earlier versions have none."""
     notes = manifest.get("reading")
     if notes:
         content = "map" if manifest.get("content") == MAP else "log"
@@ -433,7 +451,7 @@ def _reading(manifest: Mapping[str, Any]) -> Iterator[Section]:
 
 
 def _together(manifest: Mapping[str, Any], other_releases: Sequence[PublishedRelease]) -> Iterator[Section]:
-    """Return the effect of other publications on a promise by noise.
+    """Yield the effect of other publications on a promise by noise.
 
     A promise by groups names them already.
     """
@@ -526,9 +544,8 @@ def _budget(manifest: Mapping[str, Any]) -> Iterator[Section]:
     paragraphs = [
         f"Take two source logs that differ in one {unit}. No result of this release is more than "
         f"{_factor(budget['epsilon'])} times as likely with the one as with the other (e to the power epsilon), "
-        f"apart from a probability of delta = {delta}. For all releases of the "
-        f"publication so far together: {_factor(spent['epsilon'])} times, "
-        f"delta {spent_delta}."
+        f"apart from a probability of delta = {delta}. For all releases of the publication so far together: "
+        f"{_factor(spent['epsilon'])} times, delta {spent_delta}."
     ]
     if budget.get("scope") == "cases":
         paragraphs.append("Each case is in one release of the publication, so what releases spend does not add up.")
@@ -550,7 +567,7 @@ def _budget(manifest: Mapping[str, Any]) -> Iterator[Section]:
 
 
 def _rules(budget: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Return how the epsilon of several releases was computed; manifests of earlier versions do not state it."""
+    """Yield how the epsilon of several releases was computed; manifests of earlier versions do not state it."""
     rule = budget["spent"].get("rule")
     if rule is None:
         return

@@ -20,7 +20,7 @@ _SHORTENED = re.compile(r"\s*\d([.,]\d+)?E\+\d\d\s*")
 
 
 def doubts(log: EventLog) -> list[str]:
-    """Return a sentence for each kind of doubtful case id and activity of a log, for people; none names a case."""
+    """Return a sentence for each kind of doubtful case id and activity of a log; none names a case."""
     rows_of_case = log.starts[1:] - log.starts[:-1]
     return [*doubtful_case_ids(log.case_ids, rows_of_case), *doubtful_activities(log.activity)]
 

@@ -297,6 +297,7 @@ def _distinct_traces(released: EventLog) -> tuple[Ints, int]:
         rows["activity"], rows["resource"] = released.activity.codes[events], released.resource.codes[events]
         rows["time"] = released.time[events]
         all_bytes = rows.tobytes()
-        bounds = itertools.pairwise(((released.starts[first : last + 1] - events.start) * rows.itemsize).tolist())
-        trace[first:last] = [index.setdefault(all_bytes[begin:end], len(index)) for begin, end in bounds]
+        bounds = (released.starts[first : last + 1] - events.start) * rows.itemsize
+        bytes_of_traces = (all_bytes[begin:end] for begin, end in itertools.pairwise(bounds.tolist()))
+        trace[first:last] = [index.setdefault(key, len(index)) for key in bytes_of_traces]
     return trace, len(index)

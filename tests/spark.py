@@ -62,14 +62,18 @@ def _record(archive: Path) -> None:
         made = Path(folder) / archive.name
         options = shlex.quote(f"{QUICK} -XX:ArchiveClassesAtExit={made}")
         environment = {
-            **os.environ, "PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1",
+            **os.environ,
+            "PYTHONPATH": str(ROOT),
+            "PYSPARK_PYTHON": sys.executable,
+            "SPARK_LOCAL_IP": "127.0.0.1",
             "PYSPARK_SUBMIT_ARGS": f"--master local[1] --driver-java-options {options} pyspark-shell",
-        }  # fmt: skip
+        }
         environment.pop("JDK_JAVA_OPTIONS", None)
         command = [sys.executable, "-c", RECORDED]
         done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
         if done.returncode or not made.exists():
-            raise RuntimeError(f"no archive of the classes of Spark:\n{done.stdout[-2000:]}\n{done.stderr[-4000:]}")
+            printed = f"{done.stdout[-2000:]}\n{done.stderr[-4000:]}"
+            raise RuntimeError(f"no archive of the classes of Spark:\n{printed}")
         # Under its name only when it is whole.
         partial = archive.with_suffix(".partial")
         partial.write_bytes(made.read_bytes())

@@ -23,8 +23,8 @@ def read_series(folder: str | os.PathLike[str]) -> pd.DataFrame:
 
     * Releases that are increments: all releases of the newest set. Earlier sets are left out, since the
       first release of a set holds everything again.
-    * Releases of `cases = "completed"`: all of them, since each holds other cases. A warning names each release that
-      is not in the folder, as far as a later one follows it.
+    * Releases of `cases = "completed"`: all of them, since each holds other cases. A warning names a release
+      that is missing before one that is in the folder.
     * Other releases: the newest, which holds everything so far.
 
     Each file is compared with its manifest, and each release of a set with the manifest of the newest one.
@@ -94,7 +94,7 @@ def read_series(folder: str | os.PathLike[str]) -> pd.DataFrame:
 
 
 def _check_chain(folders: Sequence[Path], manifests: Sequence[Mapping[str, Any]]) -> None:
-    """Warn of releases that are missing between others, and refuse one that is not the one its successor names."""
+    """Warn of releases that are missing before others, and refuse one that its successor does not name."""
     from connectors.store.base import MANIFEST, digest
 
     folder_of = {manifest["sequence"]: folder for folder, manifest in zip(folders, manifests, strict=True)}
@@ -104,7 +104,7 @@ def _check_chain(folders: Sequence[Path], manifests: Sequence[Mapping[str, Any]]
             continue
         if previous not in folder_of:
             _warn(f"{folder.parent}: release {previous} is not here, so its cases are not in the log; get it too")
-        elif digest(folder_of[previous] / MANIFEST) != chain["previous_manifest"]:
-            raise InputError(
-                f"{folder_of[previous] / MANIFEST}: not the manifest that {folder.name} names; get the release again"
-            )
+            continue
+        path = folder_of[previous] / MANIFEST
+        if digest(path) != chain["previous_manifest"]:
+            raise InputError(f"{path}: not the manifest that {folder.name} names; get the release again")

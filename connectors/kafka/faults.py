@@ -142,7 +142,7 @@ NAME_OF_A_TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
 
 def not_allowed(error: BaseException) -> VeilstreamError | None:
-    """Return one line about a permission or a size that the broker does not give us; None for all other errors."""
+    """Return one line about a permission or a size that the broker refuses; None for other errors."""
     if too_large(error):
         return VeilstreamError(f"the broker {TOO_LARGE}")
     kind = FORBIDDEN.get(type(error).__name__)

@@ -25,7 +25,7 @@ RECORD_BYTES = "max.message.bytes"
 LARGEST_RECORD = 1_048_576
 """Bytes of the largest record that the producers send (their `max_request_size`); Kafka's default allows it.
 
-A broker that allows less ends ingest at the first large delta, or the coordinator at a large entry of the ledger.
+If a broker allows less, the first large delta ends ingest, or a large entry of the ledger the coordinator.
 """
 CODECS = {
     "gzip": (),
@@ -223,8 +223,8 @@ def _differences(plan: TopicPlan, count: int, config: Mapping[str, str]) -> Iter
     is_source = not plan.config  # others write it
     if not is_source and allowed_bytes.isdecimal() and int(allowed_bytes) < LARGEST_RECORD:
         # Records are smaller on a quiet day, so this does not end a daemon that works.
-        text = f"{RECORD_BYTES} = {allowed_bytes}, must be at least {LARGEST_RECORD}: larger records stop the daemon"
-        yield TopicProblem(f"topic {plan.name}: {text}", fatal=False)
+        required = f"must be at least {LARGEST_RECORD}: larger records stop the daemon"
+        yield TopicProblem(f"topic {plan.name}: {RECORD_BYTES} = {allowed_bytes}, {required}", fatal=False)
     for key, value in plan.config.items():
         if key != COMPRESSION and key in config and config[key] != value:
             fatal = plan.irreplaceable and key in KEEPING

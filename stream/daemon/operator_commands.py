@@ -67,8 +67,8 @@ def mend_gap(settings: Settings, source: Source, output: Path, action: str) -> l
     Raises
     ------
     InputError
-        If the coordinator of `output` reports no gap. For `rewind`, also if ingest workers still run, or if no topic
-        has any of the missing events.
+        If the coordinator of `output` reports no gap. For `rewind`, also if ingest workers still run, or if all
+        missing events are gone from their topics.
     """
     status = read_status(output)
     if status is None:

@@ -115,7 +115,7 @@ class HistoryRow(TypedDict):
     decision
         Decision of the gate (with `warned` and `repaired` the reasons state its findings).
     late
-        Accepted events up to the cut that no release can show: they came after their window, or after their case left.
+        Accepted events up to the cut that came too late for any release: after their window, or after their case.
     """
 
     publication: str

@@ -352,9 +352,9 @@ class Resources(TypedDict):
 class AuditDocument(Manifest, total=False):
     """audit.json: the manifest, the position of the cut, and everything that was measured; the operator's alone.
 
-    `counts` are of the fold here; `seconds`: by stage; `bounds`: what the gate asked; `suppressed`: items
-    by name; `late_lost`: events so far that came to a case after its cohort was published; `looser`: terms of the
-    release that protect less than those of the one before it.
+    `counts` are of the fold here; `seconds`: by stage; `bounds`: those of the gate; `suppressed`: items by name;
+    `late_lost`: events so far that came to a case after its cohort was published; `looser`: terms that protect
+    less than those of the release before.
     """
 
     cut: CutPosition

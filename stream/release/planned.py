@@ -65,7 +65,8 @@ class Planned:
     @property
     def digest(self) -> str:
         """sha256 of the released log: the same from every engine."""
-        digest = hashlib.sha256(msgspec.json.encode([self.table, described(self.build)], order="deterministic"))
+        statements = [self.table, described(self.build)]
+        digest = hashlib.sha256(msgspec.json.encode(statements, order="deterministic"))
         for part in chain(_traces(self.build.log), [_numbers(self.build.origin)]):
             digest.update(part)
         return digest.hexdigest()

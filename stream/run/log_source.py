@@ -117,8 +117,14 @@ def records_from_log(
 class _Timeline:
     """The events of a log in order of time.
 
-    `cases`: pseudonyms by number. `case`, `activity`, `resource`, `time`, `end`: of each event. `attributes`: of each
-    event, {"case": {...}, "event": {...}} or None; empty if none are wanted.
+    Attributes
+    ----------
+    cases
+        Pseudonyms by number.
+    case, activity, resource, time, end
+        Columns of the events; `case` has the numbers.
+    attributes
+        {"case": {...}, "event": {...}} or None for each event; empty if no attributes are wanted.
     """
 
     cases: Sequence[str]

@@ -39,7 +39,7 @@ GROUPS = (
 def killed_around_the_seal(
     broker: AnyBroker, name: str, folder: Path, more: str, *, batches: int, releases: int
 ) -> Iterator[Site]:
-    """A daemon that dies around three seals of its publication `groups`, until some releases are published."""
+    """A daemon that dies around three seals of `groups`, and runs until some releases are published."""
     table = publication("groups", f"{{ new_cases = {BATCH} }}", more)
     completion = 'completion = { end_activities = ["close"] }'
     one = Site(broker.bootstrap, name, folder, table, process=completion, partitions=2)
@@ -68,7 +68,7 @@ def manifests_of(one: Site) -> list[dict[str, Any]]:
 
 
 def streamed(one: Site) -> list[tuple[str, ...]]:
-    """The events on `released-events`. A release that was announced again after a kill has the same frames again."""
+    """The events on `released-events`; a release that was announced twice counts once."""
     frames = {}
     for _, record in one.json("released-events"):
         if record["t"] == "events":
@@ -94,8 +94,7 @@ ONCE = GROUPS.replace('release = "increment"', 'cases = "completed"')
 
 
 def test_a_daemon_killed_around_the_seal_shows_each_case_once(broker: AnyBroker, name: str, tmp_path: Path) -> None:
-    """Cuts are decided by another thread while records are folded: no case is in two releases, and no event is
-    announced twice."""
+    """Another thread decides cuts while records are folded: no case or event is released twice."""
     with killed_around_the_seal(broker, name, tmp_path, ONCE, batches=6, releases=4) as one:
         manifests = manifests_of(one)
         assert {manifest["cases"] for manifest in manifests} == {"completed"}

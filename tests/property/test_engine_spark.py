@@ -176,7 +176,8 @@ def cluster(java: None, tmp_path: Path) -> Iterator[None]:
     run = [str(Path(pyspark.__file__).parent / "bin" / "spark-class")]
     room = "org.apache.spark.deploy"
     log = tmp_path / "master.log"
-    environment = {**os.environ, "SPARK_WORKER_DIR": str(tmp_path / "apps"), "SPARK_DAEMON_JAVA_OPTS": java_options()}
+    options = java_options()
+    environment = {**os.environ, "SPARK_WORKER_DIR": str(tmp_path / "apps"), "SPARK_DAEMON_JAVA_OPTS": options}
     environment.pop("PYSPARK_SUBMIT_ARGS")
     processes = []
     try:
@@ -188,9 +189,12 @@ def cluster(java: None, tmp_path: Path) -> Iterator[None]:
             worker += ["--host", "127.0.0.1", url]
             processes += [subprocess.Popen(worker, stdout=written, stderr=written, env=environment) for _ in range(2)]
         settings = {
-            "spark.executor.memory": "512m", "spark.driver.host": "127.0.0.1", "spark.pyspark.python": sys.executable,
-            "spark.sql.adaptive.coalescePartitions.enabled": "false", "spark.executor.extraJavaOptions": java_options(),
-        }  # fmt: skip
+            "spark.executor.memory": "512m",
+            "spark.executor.extraJavaOptions": options,
+            "spark.driver.host": "127.0.0.1",
+            "spark.pyspark.python": sys.executable,
+            "spark.sql.adaptive.coalescePartitions.enabled": "false",
+        }
         running = started(url, **settings)
         yield
         running.stop()

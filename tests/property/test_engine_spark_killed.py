@@ -132,7 +132,7 @@ def test_a_run_that_ends_early_leaves_no_release(place: str, log: Path, tmp_path
 
 @pytest.mark.parametrize("place", ["driver", "jvm"])
 def test_a_cut_that_was_not_built_has_no_decision(place: str, log: Path, tmp_path: Path) -> None:
-    """Of `replay --engine`: no entry but the claim; the next run builds the cut, to the content of a run in memory.
+    """The ledger has the claim alone. The next run builds the cut, with the content of a run in memory.
 
     The next run is one of Spark, or of another engine.
     """

@@ -159,9 +159,9 @@ def test_a_plan_that_parts_a_row_gives_each_part_its_cases() -> None:
 
 @pytest.mark.parametrize("size", [1, 3, 100])
 def test_a_plan_does_not_depend_on_the_size_of_its_blocks(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
-    """Traces are compared block by block: equal ones of two blocks are one trace, and so are those without events."""
+    """Traces are compared block by block: equal ones of two blocks are one trace, empty ones too."""
     monkeypatch.setattr(variants, "case_blocks", lambda starts: case_blocks(starts, size))
-    log = EventLog.from_traces([("", None), ("ab", None), ("b", None), ("ab", None), ("", None), ("abc", None)])
+    log = EventLog.from_traces([(trace, None) for trace in ("", "ab", "b", "ab", "", "abc")])
     plan = VariantPlan.of(log, np.arange(6), np.asarray([1, 2, 3, 4, 5, 6]))
     assert ["".join(trace) for trace in plan.traces.traces()] == ["", "ab", "b", "abc"]
     assert plan.trace.tolist() == [0, 1, 2, 1, 0, 3]

@@ -150,7 +150,8 @@ def test_a_release_that_is_missing_between_others_is_named(made: Path, tmp_path:
     whole = len(vs.read_series(received))  # without a warning, which would be an error here
     lost, changed = (received / f"release-{number:06d}" for number in (numbers[1], numbers[0]))
     shutil.rmtree(lost)
-    with pytest.warns(UserWarning, match=f"release {numbers[1]} is not here, so its cases are not in the log"):
+    warning = f"release {numbers[1]} is not here, so its cases are not in the log"
+    with pytest.warns(UserWarning, match=warning):
         assert 0 < len(vs.read_series(received)) < whole
 
     shutil.copytree(made / "out" / "public" / NAME / lost.name, lost)
@@ -192,7 +193,7 @@ def test_every_event_is_accounted_for(made: Path) -> None:
 def test_events_that_came_too_late_are_on_every_page(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], cases: str
 ) -> None:
-    """Nobody can publish them any more: `releases` and the report say how many there are, as the audits do."""
+    """No release can show them any more: audits, `releases` and the report state their number."""
     path = configured(tmp_path, cases)
     path.write_text(path.read_text().replace('"6h"', '"1h"'))
     outcome = replayed(tmp_path, final=True)
@@ -374,8 +375,8 @@ def test_a_series_cannot_change_what_its_releases_show(copy: Path, caplog: pytes
 
 @pytest.mark.parametrize("former", ["completed", "all"])
 def test_a_daemon_does_not_follow_another_value_of_cases(tmp_path: Path, former: str) -> None:
-    """Its state would: with "completed" it forgot 592 cases of a series, and no later release had them; with "all" it
-    took open cases, whose later events were lost. A withheld cut did not protect them."""
+    """Its state would lose cases: "completed" forgot 592 cases of a series, which no later release had; "all" took
+    open cases, and lost their later events. A withheld cut did not protect them."""
     configured(tmp_path, former)
     replayed(tmp_path)
     with closing(service_of(tmp_path, cases=former)) as service:

@@ -74,7 +74,7 @@ def plans(output: Path) -> list[str | None]:
 
 @pytest.fixture
 def in_files(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
-    """Put each column of events into a file, small ones too; returns how many were, by the function that made them."""
+    """Put each column of events into a file, small ones too; count them by the function that made them."""
     monkeypatch.setattr(paged, "SMALL", 0)
     monkeypatch.setattr(paged, "BLOCK", 500)
     made, empty = Counter[str](), ColumnFiles.empty
@@ -102,8 +102,8 @@ def test_the_same_releases_as_in_memory(mechanism: str, tmp_path: Path, in_files
     own = replayed(HOSPITAL, config, tmp_path / "engine", "duckdb")
     # Activity, resource, time and row of the released and the published log of three releases.
     assert in_files["joined"] == 3 * 2 * 4
-    # Those of the exposed log, and of the release that was read back; case, activity, resource, time and end of the
-    # replayed one; and the columns of the fold, which then grow in files.
+    # Those of the exposed log and of the release that was read back; case, activity, resource, time and end of
+    # the replayed log; and the columns of the fold, which then grow in files.
     assert in_files["keep"] == 3 * 2 * 4 + 5 + len([*EVENT_COLUMNS, "flag"])
     assert in_files["reserve"] > len(EVENT_COLUMNS)
     assert [decision.status for _, decision in own.decisions] == ["sealed"] * 3

@@ -110,8 +110,9 @@ _EXPOSED = Cutter.exposed
 
 @pytest.mark.slow
 def test_a_case_that_counts_in_every_release_is_flagged(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Planted fault: the charge is one, and each case is in all releases after it. No release alone shows it; that all
-    of them have one more does. At this epsilon an audit misses it least often, once in 30: not five in a row."""
+    """Planted fault: one charge, and each case is in all later releases. One release alone does not show it; that
+    all of them have one case more does. At this epsilon an audit misses it least often, once in 30, and hardly
+    five times in a row."""
     monkeypatch.setattr(Cutter, "exposed", _counted_again)
     # The events of released cases are dropped otherwise, and the fault cannot show them again.
     monkeypatch.setattr(FoldRules, "forgets", False)

@@ -129,7 +129,7 @@ def process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Process:
 
 
 def test_a_kernel_is_compiled_again_when_what_is_compiled_into_it_changes(process: Process) -> None:
-    """A kernel that it calls, also through its own file, or a constant: numba looks at the file of the kernel alone."""
+    """A kernel that it calls, also through its own file, or a constant: numba compares its own file alone."""
     modules = ("limits", "called", "calling")
     process.write("limits", "LIMIT = 100")
     process.write("called", CALLED.format(1))
@@ -147,7 +147,7 @@ def test_a_kernel_is_compiled_again_when_what_is_compiled_into_it_changes(proces
 def test_a_process_that_reads_while_another_one_writes_runs_no_earlier_code(
     process: Process, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The source has changed. Index and code are two files: a process reads after the first of them is written."""
+    """The source has changed, and a process reads when one of the two files (index, code) is written."""
     process.write("alone", ALONE.format(1))
     assert process.kernel("alone")(0) == 1
     process.write("alone", ALONE.format(2))
@@ -166,7 +166,7 @@ def test_a_process_that_reads_while_another_one_writes_runs_no_earlier_code(
 
 
 def test_two_processes_that_compile_at_once_do_not_take_one_name(process: Process) -> None:
-    """Each has met an empty index, and writes code for another type; the index of the first is the one that stays."""
+    """Each has read an empty index, and writes code for another type; the index of the first one stays."""
     process.write("alone", ALONE.format(1))
     assert process.kernel("alone")(0) == 1
     (index,) = process.folder.rglob("alone.answer*.nbi")

@@ -71,7 +71,7 @@ def watched(tmp_path: Path) -> tuple[Coordinator, Metrics]:
 
 
 def test_records_that_wait_take_little_memory(tmp_path: Path) -> None:
-    """The fold may be hours behind: only the records of the next batches are in memory, whatever their size."""
+    """The fold may be hours behind: only the records of the next batches are in memory."""
     host = CoordinatorContext(SETTINGS, SOURCE, tmp_path, (("t", 0),))
     app, _ = coordinator_app(host, tmp_path / "faust")
     queue = app.topic("veilstream.p.delta").queue
@@ -82,7 +82,7 @@ def test_records_that_wait_take_little_memory(tmp_path: Path) -> None:
 def test_a_folded_record_leaves_memory_before_it_is_acknowledged(tmp_path: Path) -> None:
     """During a gap nothing is acknowledged: hours of records would stay."""
     consumer = SimpleNamespace(acknowledged=list[int]())
-    consumer.acknowledge = lambda messages: consumer.acknowledged.extend(message.offset for message in messages)
+    consumer.acknowledge = lambda messages: consumer.acknowledged.extend(each.offset for each in messages)
     app: Any = SimpleNamespace(consumer_generation_id=1, consumer=consumer, rebalancing=False)
     one: Any = Coordinator(app, CoordinatorContext(SETTINGS, SOURCE, tmp_path, (("t", 0),)))
     one._fold = lambda records: None

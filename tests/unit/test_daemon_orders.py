@@ -88,7 +88,7 @@ def test_a_rewind_says_what_retention_has_removed_of_a_gap(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """It named all offsets as read again, and after the next start the removed ones were a gap without a word. A
+    """It named all offsets as read again, and after the next start the removed ones were an unexplained gap. A
     partition that has nothing left is not set back: its gap would only come again."""
     missing = {0: [10, 19], 1: [10, 19], 2: [10, 19], 3: [10, 9]}
     (tmp_path / "operator").mkdir()
@@ -115,7 +115,8 @@ def test_a_rewind_says_what_retention_has_removed_of_a_gap(
     monkeypatch.setattr(orders, "LogClient", lambda _source: _Log({0: 20, 1: 20, 2: 20, 3: 12}))
     status = {"partitions": partitions[:3]}
     (tmp_path / "operator" / STATUS).write_bytes(msgspec.json.encode(status))
-    with pytest.raises(InputError, match=r"t/0: offsets 10 to 19 are gone, .*; t/2: .* there is nothing to read again"):
+    gone = r"t/0: offsets 10 to 19 are gone, .*; t/2: .* there is nothing to read again"
+    with pytest.raises(InputError, match=gone):
         orders.mend_gap(settings, SOURCE, tmp_path, "rewind")
     assert len(sent) == 3
 

@@ -64,7 +64,7 @@ def test_a_word_for_a_missing_activity_is_reported(
     read_log(path, reading=Reading(say=said.append))
     assert [text.startswith(f"{path}: {sentence}") for text in said if "rows have" in text] == [True]
     with pytest.warns(UserWarning, match="3 rows have an activity"):
-        vs.risk(table, projection="A", points="1", columns={"case": "case", "activity": "activity", "time": "time"})
+        vs.risk(table, projection="A", points="1", columns={name: name for name in ("case", "activity", "time")})
     assert execute(["inspect", str(path)]) == 0
     assert " ".join(capsys.readouterr().out.split()).count(sentence) == 1
 

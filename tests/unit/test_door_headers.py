@@ -46,7 +46,7 @@ def test_a_line_of_values_is_no_header(tmp_path: Path, line: tuple[str, ...]) ->
 def test_a_table_that_is_too_wide_is_refused_before_it_is_split(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: dict[str, str]
 ) -> None:
-    """A table with a column for each patient: splitting its first line by every separator took half a minute."""
+    """A table with a column for each patient: to split its first line by every separator took half a minute."""
     path = _table(tmp_path, *NAMES.values(), *(f"c{number}" for number in range(MOST_COLUMNS)))
     monkeypatch.setattr("connectors.csv._records", None)  # nothing splits a line
     wide = f"log.csv: line 1: {MOST_COLUMNS + 3} columns, and at most {MOST_COLUMNS} are read"
@@ -63,7 +63,8 @@ def test_the_widest_table_of_a_spreadsheet_is_read(tmp_path: Path) -> None:
 def test_a_missing_column_is_named_with_some_of_the_others(tmp_path: Path) -> None:
     """Not with ten thousand."""
     path = _table(tmp_path, *NAMES.values(), *(f"c{number}" for number in range(60)))
-    with pytest.raises(InputError, match=r"no column 'Fall' \(case\); it has Patient, .*, c46 and 13 more; map"):
+    named = r"no column 'Fall' \(case\); it has Patient, .*, c46 and 13 more; map"
+    with pytest.raises(InputError, match=named):
         read_log(path, reading=Reading(columns={**NAMES, "case": "Fall"}))
 
 

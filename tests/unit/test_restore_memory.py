@@ -168,7 +168,7 @@ def test_a_snapshot_in_scratch_memory_is_restored_once() -> None:
 
 
 def test_changes_are_merged_without_a_second_copy_of_a_column() -> None:
-    """Of the digests of forgotten cases, which no change touches; of columns that grew, and that changed in place.
+    """The columns: digests of forgotten cases, which no change touches; those that grew, or changed in place.
 
     Only memory of the heap is counted. The saved state and the result are in scratch memory, page by page.
     """

@@ -49,8 +49,8 @@ class _FailedConnections(logging.Handler):
 
         arguments = record.args if isinstance(record.args, tuple) else ()
         for argument in arguments:
-            # Only of connections: other errors may name topics, or follow from the timeout that is raised
-            # anyway.
+            # Only of connections: other errors may name topics, or follow from the timeout that is
+            # raised anyway.
             if isinstance(argument, errors.KafkaConnectionError | errors.SaslAuthenticationFailedError):
                 # A connection that is lost after refused credentials does not hide them.
                 self.last = self.last if refused_credentials(self.last) else argument

@@ -232,8 +232,8 @@ class Cutter:
     def _is_skipped(rules: PublicationRules, counts: Mapping[str, int]) -> bool:
         """Return whether a guard skips a cut with these counts."""
         window = rules.window
-        # Of other windows this guard delays the trigger (`PublicationState.held`), before anything is
-        # counted.
+        # Of other windows this guard delays the trigger (`PublicationState.held`), before anything
+        # is counted.
         if window.tumbling and window.min_new_cases is not None and counts["new_cases"] < window.min_new_cases:
             return True
         return window.skip_if_unchanged and counts["new_events"] == 0

@@ -345,8 +345,8 @@ class Fold:
             unseen = self._publications.rows_with_unseen_case(rules, counters, batch, row)
             stop = min(stop, row + counters.rows_until(rules, unseen, len(batch) - row))
 
-        # By time: the first row that reaches the end of a window, the silence of a case, or (embedded) a
-        # deadline.
+        # By time: the first row that reaches the end of a window, the silence of a case, or
+        # (embedded) a deadline.
         next_time = NEVER
         for rules, counters in self._publications:
             next_time = min(next_time, counters.window_bound(rules))

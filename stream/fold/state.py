@@ -737,8 +737,8 @@ class State:
             places = places[is_new]
             values, offsets = _values(rows)
 
-        # Leave out rows whose time does not fit the column. Hardly any record has one, so the others pay no
-        # test.
+        # Leave out rows whose time does not fit the column. Hardly any record has one, so the
+        # others pay no test.
         try:
             times = _times(values)
         except OverflowError:
@@ -827,8 +827,8 @@ class State:
         settled_here = self.cases["settled"]
         if not len(self.forgotten) and not settled_here.any():
             return None
-        # A case that is new in the index may be a forgotten one. The index has no slice, so its end is read
-        # backwards.
+        # A case that is new in the index may be a forgotten one. The index has no slice, so its end
+        # is read backwards.
         newest_first = islice(reversed(self.index), len(self.index) - n_known_cases)
         new_names = list(newest_first)[::-1]
         is_forgotten = self.forgotten.contains([digest(name) for name in new_names])

@@ -153,8 +153,8 @@ class Archive:
             self._remove(former - written, added=written)
 
     def _write_day(self, events: NamedEvents, day: int) -> set[ArchiveSegment]:
-        # A large day is divided by the digests of its cases: an erasure then opens only the segments that can have the
-        # case.
+        # A large day is divided by the digests of its cases: an erasure then opens only the segments that can
+        # have the case.
         n_digits = 0
         while n_digits < MOST_DIGITS and len(events) > EVENTS_PER_SEGMENT * 16**n_digits:
             n_digits += 1

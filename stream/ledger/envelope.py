@@ -118,8 +118,8 @@ def sealed_parts(parts: Sequence[Bytes], keys: Keys, format_name: str, version: 
         yield msgspec.json.encode(Header(format_name, version, digest.hexdigest())) + b"\n"
         yield from parts
         return
-    # Encrypted bytes have no digest: it would show whether two bodies are equal, and GCM authenticates them
-    # anyway.
+    # Encrypted bytes have no digest: it would show whether two bodies are equal, and GCM
+    # authenticates them anyway.
     nonce = secrets.token_bytes(NONCE_BYTES)
     header = msgspec.json.encode(Header(format_name, version, "", nonce.hex()))
     yield header + b"\n"

@@ -356,8 +356,8 @@ def _anonymity(policy: GatePolicy, anonymity: AnonymitySection) -> Iterator[Reas
             yield Reason(name, f"{name}: {worst} is below {bound}", bound, worst)
     if anonymity.get("status") != "ok":
         return
-    # FA, CA and BA suppose that a linker joins both releases. Without one they are not small: they do not
-    # exist.
+    # FA, CA and BA suppose that a linker joins both releases. Without one they are not small: they
+    # do not exist.
     for pair in anonymity.get("results") or []:
         unlinked_rows = [row for row in pair["results"] if row.get("linker") == "none"]
         if any(_counts_for_gate(row) for row in unlinked_rows):
@@ -455,8 +455,8 @@ def _series(policy: GatePolicy, series: SeriesSection) -> Iterator[Reason]:
     numbers = series.get("releases") or []
     for row in series.get("results") or []:
         if row["without_linker"] and _counts_for_gate(row):
-            # Pairs are given by the places of their releases in the series, from 1; people know release
-            # numbers.
+            # Pairs are given by the places of their releases in the series, from 1; people know
+            # release numbers.
             first_place, second_place = row["without_linker"][0]
             first, second = numbers[first_place - 1], numbers[second_place - 1]
             text = f"series: no linker joins releases {first} and {second} at n = {row['n']}: its premise does not hold"

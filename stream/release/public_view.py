@@ -207,9 +207,8 @@ def pseudonymous_resources(
 # least K resources: a role that was ever shown, or the roles that never were. Erasure and retention can
 # make them fewer.
 #
-# Relation: which resource did an event. Unit: one resource, as far as its role. Not guaranteed: what a
-# role shows about an employee who is known to have worked on a case. Cases are protected by the mechanism
-# alone.
+# Relation: which resource did an event. Unit: one resource, as far as its role. Not guaranteed: what a role
+# shows about an employee who is known to have worked on a case. Cases are protected by the mechanism alone.
 
 
 def roles_of_events(log: EventLog, roles: str | Mapping[str, str]) -> Column:

@@ -192,8 +192,8 @@ def _curve(log: EventLog, labels: str, table: Mapping[str, Any], step: Callable[
     points = []
     refused = {}
     for epsilon in EPSILONS:
-        # Too many labels, or noise of too large a scale: other mechanisms and larger epsilons are worth
-        # comparing.
+        # Too many labels, or noise of too large a scale: other mechanisms and larger epsilons are
+        # worth comparing.
         try:
             tried = mechanism_of(kind, {**settings, "epsilon": epsilon})
             points.append(_point(log, tried, epsilon, step))

@@ -525,8 +525,8 @@ def collect(output: Path, *, show_values: bool = True, source: EventLog | None =
     if not rows and not history.names:
         raise InputError(f"{output}: its ledger holds no release and no withheld attempt yet")
     compared = _comparison(output, {row["publication"] for row in rows})
-    # Publications in the order of the comparison, then in that of their first attempt, then those without
-    # one.
+    # Publications in the order of the comparison, then in that of their first attempt, then those
+    # without one.
     names_of_rows = [row["publication"] for row in (*compared, *rows)]
     names = list(dict.fromkeys([*names_of_rows, *history.names]))
     verdicts = history.verdicts()
@@ -571,8 +571,8 @@ def _publication(
     flows = _flows(output, name, released_numbers, source)
     labels = ItemNames((node for _, flow in flows for node in flow.nodes), shown=show_values)
 
-    # Facts of the publication are those of its last release: from its audit, or from its manifest if no
-    # audit is kept.
+    # Facts of the publication are those of its last release: from its audit, or from its manifest if no audit
+    # is kept.
     manifest = _manifest(output, name, released_numbers)
     last_audit: AuditDocument = {}
     attacks = ""

@@ -215,7 +215,7 @@ class ActiveCoordinator:
                     f"the ledger topic ends at {self.ledger.next_offset}, the checkpoint covers {saved.ledger}: the "
                     "ledger is older than the state; restore it"
                 )
-            fold = self.service.placed(self.service.named(Fold.restore(saved.fold)))
+            fold = self.service.restored(saved.fold)
             position, epoch = _position(saved), saved.epoch
         try:
             epoch = self.delta.settle(position, epoch, self.service.pipelines.values())

@@ -91,7 +91,7 @@ class DuckDb(SqlEngine):
 
     # Rows
 
-    def _place(self, columns: Mapping[str, str]) -> None:
+    def _make_raw_events(self, columns: Mapping[str, str]) -> None:
         rows, file, row = self._raw()
         listed = ", ".join(f"{expression} AS {name}" for name, expression in columns.items())
         query = f"SELECT {listed}, {file} AS f, {row} AS n FROM ({rows}) AS raw"  # noqa: S608 - names are quoted

@@ -119,7 +119,7 @@ class Spark(SqlEngine):
 
     # Rows
 
-    def _place(self, columns: Mapping[str, str]) -> None:
+    def _make_raw_events(self, columns: Mapping[str, str]) -> None:
         reader = self._session.read.option("mergeSchema", "false")
         if self._source.partitions:
             reader = reader.option("basePath", self._source.name)

@@ -93,7 +93,7 @@ class SqlEngine(ABC):
     # The dialect
 
     @abstractmethod
-    def _place(self, columns: Mapping[str, str]) -> None:
+    def _make_raw_events(self, columns: Mapping[str, str]) -> None:
         """Make the view `raw_events` of these expressions by name, with f and n added."""
 
     @abstractmethod
@@ -272,7 +272,7 @@ class SqlEngine(ABC):
             of_case, of_event = self._source.column(name)
             columns[f"x{place}"] = self._attribute(of_case)
             columns[f"y{place}"] = self._attribute(of_event)
-        self._place(columns)
+        self._make_raw_events(columns)
         local_rows = self._check()
         kept = [name for name in (*columns, "f", "n") if name not in ("t", "z")]
         if local_rows:

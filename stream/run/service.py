@@ -62,6 +62,7 @@ from stream.release.schedule import RealClock, ReleaseClock
 from stream.release.spec import Intake
 from stream.release.verdict import PublicationSeries
 from stream.run.keeper import StateKeeper
+from stream.values.memory import Bytes
 from stream.values.paged import HEAP, ColumnPlace
 from stream.values.pseudonym import Pseudonyms, key_from_text
 
@@ -650,7 +651,11 @@ class ReleaseService:
                 f"{self.folder.ledger}: has {entries} entries, the checkpoint covers {saved.ledger}: "
                 "the ledger is older than the state; restore the newer ledger"
             )
-        return self.placed(self.named(Fold.restore(saved.fold)))
+        return self.restored(saved.fold)
+
+    def restored(self, snapshot: Bytes) -> Fold:
+        """Restore the fold of a snapshot, as this process names resources and places events."""
+        return self.placed(self.named(Fold.restore(snapshot)))
 
     def placed(self, fold: Fold) -> Fold:
         """Move the events of a fold out of the heap, if an engine builds: most are read at cuts only."""

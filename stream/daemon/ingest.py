@@ -154,15 +154,7 @@ class Ingest:
     # one batch
 
     async def batch(self, fetch: FetchMessage) -> None:
-        """Send one batch after the previous one; return when the previous one is durable and acknowledged.
-
-        The records of a partition are divided twice before they are written:
-
-            records    3 4 5 7 8 | 1 2 3        offsets begin again: two runs (`_runs`)
-            run        3 4 5 | 7 8              offset 6 was deleted: two parts (`_split_at_deleted`)
-
-        A delta without events reports the deleted offsets between two parts.
-        """
+        """Send one batch after the previous one; return when the previous one is durable and acknowledged."""
         generation = self._current_generation()
         # Records that were fetched before a rebalance are read again by the member that owns them now.
         records_of = fetch.records if fetch.generation_id == generation.number else {}
@@ -175,23 +167,13 @@ class Ingest:
             # may be before these records: compared with it, the records between would count as skipped.
             records_of = {}
         sends: list[Any] = []
-        ends: dict[TP, int] = {}
         for tp, records in records_of.items():
             await self._check_start(generation, tp, covered[tp] + 1, records[0].offset)
-            runs = list(_runs(records))
-            log_begin = await self._begin_behind_holes(tp, covered[tp], runs)
-            position = covered[tp]
-            for run in runs:
-                for part in _split_at_deleted(run, log_begin):
-                    first = part[0].offset
-                    if position + 1 < min(log_begin, first):
-                        position = min(log_begin, first) - 1
-                        sends.append(self._send(self.delta, self._report_deleted(tp, position)))
-                    sends += await self._write_run(tp, position, part)
-                    position = ends[tp] = part[-1].offset
+            sends += await self._write_records(tp, covered[tp], records)
         sent = [await send for send in sends]  # in this order, also on the topic: the producer keeps it
         if self._current_generation() is generation:
-            generation.covered.update(ends)
+            for tp, records in records_of.items():
+                generation.covered[tp] = records[-1].offset
         if self._previous_batch is not None:
             await self._previous_batch
         self._previous_batch = asyncio.ensure_future(self.acknowledge(sent, fetch))
@@ -207,6 +189,30 @@ class Ingest:
             raise VeilstreamError(
                 f"{lost} fetches were lost between consumer and worker: this process ends, and they are read again"
             )
+
+    async def _write_records(self, tp: TP, covered: int, records: Sequence[Any]) -> list[Any]:
+        """Write the deltas of the records of a partition.
+
+        The records are divided twice before they are written:
+
+            records    3 4 5 7 8 | 1 2 3        offsets begin again: two runs (`_runs`)
+            run        3 4 5 | 7 8              offset 6 was deleted: two parts (`_split_at_deleted`)
+
+        A delta without events reports the deleted offsets between two parts.
+        """
+        runs = list(_runs(records))
+        log_begin = await self._begin_behind_holes(tp, covered, runs)
+        sends: list[Any] = []
+        position = covered
+        for run in runs:
+            for part in _split_at_deleted(run, log_begin):
+                first_left = min(log_begin, part[0].offset)
+                if position + 1 < first_left:
+                    position = first_left - 1
+                    sends.append(self._send(self.delta, self._report_deleted(tp, position)))
+                sends += await self._write_run(tp, position, part)
+                position = part[-1].offset
+        return sends
 
     async def _write_run(self, tp: TP, covered: int, run: Sequence[Any]) -> list[Any]:
         """Write the deltas of events with rising offsets under one leader.

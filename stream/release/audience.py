@@ -148,8 +148,8 @@ class Audience:
         self._ledger, self._reach = ledger, max_lookback
         self._memory: tuple[ReleaseKey, Any] | None = None
         """Memory that the mechanism of one release left: it grows with the log, and is not read again for every cut."""
-        self._told: set[ReleaseKey] = set()
-        """Releases whose cases `newly_shown` has returned."""
+        self._looked_at: set[ReleaseKey] = set()
+        """Releases whose cases `newly_shown` has compared with those that wait."""
 
     @cached_property
     def seals(self) -> dict[ReleaseKey, SealEntry]:
@@ -229,11 +229,11 @@ class Audience:
             If the file of a release is gone or damaged.
         """
         waiting, shown = set(cases), []
-        new = [key for key in self.seals if key not in self._told]
+        new = [key for key in self.seals if key not in self._looked_at]
         for key in new:
             stored = release_record.VariantsFile(self._file(key))
             shown += [case for case in stored.case_ids() if case in waiting]
-        self._told.update(new)  # behind the loop: a file that cannot be read leaves all of them to the next cut
+        self._looked_at.update(new)  # behind the loop: a file that cannot be read leaves all of them to the next cut
         return shown
 
     def last_audit(self, publication: str) -> AuditDocument:

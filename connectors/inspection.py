@@ -141,19 +141,18 @@ def _inspect_named(path: Path, name: str, reading: Reading, patterns: Patterns, 
     size = sum(file.stat().st_size for file in files if file.is_file())
     facts = Inspection(name, kind.removeprefix("."), size)
 
-    def note(sentence: str) -> None:
+    def add_note(sentence: str) -> None:
         # The table was described first, and the reader says the same of the log, with the name of the file.
         if not any(sentence.endswith(noted) for noted in facts.notes):
             facts.notes.append(sentence)
 
-    given = replace(reading, say=note)
-    trial = given
+    reading = trial = replace(reading, say=add_note)
     if is_table:
-        trial = _inspect_table(path, kind, given, facts, patterns)
+        trial = _inspect_table(path, kind, reading, facts, patterns)
     elif kind == ".ocel":
-        _inspect_objects(path, given, facts)
-    _add_given_flags(given, facts, is_table=is_table)
-    if kind == ".ocel" and given.object_type is None:
+        _inspect_objects(path, reading, facts)
+    _add_given_flags(reading, facts, is_table=is_table)
+    if kind == ".ocel" and reading.object_type is None:
         # Nothing more is known before a type is chosen.
         _add_commands(facts)
         return facts

@@ -379,8 +379,10 @@ class NextOccurrences:
     @property
     def n_bytes(self) -> int:
         """Bytes of the tables that were made so far, the larger ones included."""
-        own = self.after.nbytes if "after" in self.__dict__ else 0
-        return own + (0 if self.part_of is None else self.part_of.occurrences.n_bytes)
+        n_bytes = self.after.nbytes if "after" in self.__dict__ else 0
+        if self.part_of is not None:
+            n_bytes += self.part_of.occurrences.n_bytes
+        return n_bytes
 
 
 @content_free()

@@ -134,9 +134,9 @@ def _rows(engine: Engine, plan: VariantPlan, cases: tuple[str, ...]) -> Ints:
     row = np.full(len(cases), -1, dtype=np.int64)
     n_leaving = 0
     for part in engine.leaving(plan, draws):
-        given = np.asarray(part.ids, dtype=text)
-        place = np.minimum(np.searchsorted(ids, given), len(ids) - 1)
-        if (ids[place] != given).any():
+        batch_ids = np.asarray(part.ids, dtype=text)
+        place = np.minimum(np.searchsorted(ids, batch_ids), len(ids) - 1)
+        if (ids[place] != batch_ids).any():
             raise VeilstreamError("the engine returned a case that it was not given; run it again")
         row[case_of_place[place]] = part.row
         n_leaving += len(part.ids)

@@ -19,7 +19,7 @@ a crash leaves segments that it does not name, and never names of segments that 
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -80,8 +80,7 @@ class Archive:
     def segments(self) -> list[ArchiveSegment]:
         """Return the segments, in order of their drops."""
         names = (name.rpartition("/")[2] for name in self.blobs.names(ARCHIVE))
-        found = (ArchiveSegment.parse(name) for name in names)
-        return sorted((segment for segment in found if segment is not None), key=lambda segment: segment.in_order)
+        return sorted(_parsed(names), key=lambda segment: segment.in_order)
 
     def missing(self) -> list[ArchiveSegment]:
         """Return the segments that the list names and that do not exist.
@@ -106,8 +105,7 @@ class Archive:
             names = bytes(unseal(io.BytesIO(sealed), self.keys, FORMAT).body).decode().split()
         except Damaged:
             return None  # `verify` reports the damage; the next change makes a new list
-        found = (ArchiveSegment.parse(name) for name in names)
-        return {segment for segment in found if segment is not None}
+        return set(_parsed(names))
 
     def _remove(self, removed: Collection[ArchiveSegment], added: Collection[ArchiveSegment] = ()) -> None:
         """Change the list, and then remove segments. Those that are added must exist already."""
@@ -305,6 +303,12 @@ class Archive:
                 f"{location}: {fault}; run `veilstream migrate` if the storage key was changed, restore the file from "
                 "a backup, or remove it: its events are then lost"
             ) from None
+
+
+def _parsed(names: Iterable[str]) -> list[ArchiveSegment]:
+    """Return the segments with these file names; names of other files are left out."""
+    segments = map(ArchiveSegment.parse, names)
+    return [segment for segment in segments if segment is not None]
 
 
 def of_other_cases(table: pa.Table, digests: Collection[bytes]) -> npt.NDArray[np.bool_]:

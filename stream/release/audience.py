@@ -233,7 +233,8 @@ class Audience:
         for key in new:
             stored = release_record.VariantsFile(self._file(key))
             shown += [case for case in stored.case_ids() if case in waiting]
-        self._looked_at.update(new)  # behind the loop: a file that cannot be read leaves all of them to the next cut
+        # Behind the loop: a file that cannot be read leaves all of them to the next cut.
+        self._looked_at.update(new)
         return shown
 
     def last_audit(self, publication: str) -> AuditDocument:

@@ -858,8 +858,12 @@ def _refuse_stopped(fold: Fold, name: str, number: int) -> None:
 
 def _sum_of_known(values: Sequence[int | None]) -> int | None:
     """Return the sum of the values; None if one is unknown."""
-    known = [value for value in values if value is not None]
-    return sum(known) if len(known) == len(values) else None
+    total = 0
+    for value in values:
+        if value is None:
+            return None
+        total += value
+    return total
 
 
 def mirror_of(settings: Settings, output: Path, ops: FileOps | None = None) -> Mirror | None:

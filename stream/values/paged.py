@@ -152,9 +152,9 @@ class _PartCodes:
 
     def codes(self, part: Column) -> Codes:
         """Return the codes of a part in the coding of all parts."""
-        known = [self.code_of.setdefault(value, len(self.code_of)) for value in part.values]
+        code_of_value = [self.code_of.setdefault(value, len(self.code_of)) for value in part.values]
         # The last place is that of missing values, whose code is -1.
-        codes: Codes = np.asarray([*known, MISSING], dtype=np.int32)[part.codes]
+        codes: Codes = np.asarray([*code_of_value, MISSING], dtype=np.int32)[part.codes]
         return codes
 
 

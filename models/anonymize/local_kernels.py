@@ -8,8 +8,8 @@ The traces of all rows lie one after the other, and so do the bans:
     ban_starts   0    2      5        ban b is ban_codes[ban_starts[b] : ban_starts[b + 1]]
     ban_codes    0 1  2 0 1
 
-A row contains a ban as a subsequence of its kept positions. Masks of items (`_masks`) rule out most pairs of a row and a
-ban before they are compared.
+A row contains a ban as a subsequence of its kept positions. Masks of items (`_masks`) rule out most pairs of a row
+and a ban before they are compared.
 """
 
 from __future__ import annotations

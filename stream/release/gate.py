@@ -235,9 +235,11 @@ def before_noise(
     """
     spent = loss(accounting, before, policy.max_delta).charge
     reached = loss(accounting, after, policy.max_delta).charge
+    limits = BudgetLimits(policy.max_epsilon, policy.max_delta)
     reasons = list(leakage)
-    for over in BudgetLimits(policy.max_epsilon, policy.max_delta).exceeded(spent, reached):
-        reasons.append(Reason(over.name, f"{over.name}: {over.text}", over.limit, over.reached))
+    for over in limits.exceeded(spent, reached):
+        text = f"{over.name}: {over.text}"
+        reasons.append(Reason(over.name, text, over.limit, over.reached))
     # TPL is defined by sums of epsilon, and the audit states sums. They are used even if the audit states a chain: no
     # TPL is above them, and they read the ledger alone, whereas the estimate of a chain reads data. Under replacement a
     # case changes two counts, so each epsilon counts twice.

@@ -34,8 +34,8 @@ import numpy as np
 import numpy.typing as npt
 
 from models.anonymize.cohorts import balanced, no_cohort
-from models.anonymize.local import PLAIN, Choice, entering, under
-from models.anonymize.local_model import Bans, Reach, SafeState, close
+from models.anonymize.local import PLAIN, Choice, entering
+from models.anonymize.local_model import Bans, Reach, SafeState, close, project_onto
 from models.anonymize.tlkc import TlkcProblem
 from models.anonymize.violations import TlkcBounds
 from models.content_free import content_free
@@ -536,7 +536,7 @@ class _Search:
     def _joining(self, best: DivisionTrial) -> Ints:
         """Return about what each case would keep if it left too: events that the bans allow, of items shown."""
         shown = np.bincount(self.codes[best.stays], minlength=len(self.value)) > 0
-        allowed_at = under(self.reach, best.state)
+        allowed_at = project_onto(self.reach, best.state.priority, best.state.bans)
         return self._worth(allowed_at[self.position] & shown[self.codes])
 
     def _worth(self, events: Flags) -> Ints:

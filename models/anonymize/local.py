@@ -92,14 +92,6 @@ def entering(codes: Codes, events: Ints, items: int, first: Sequence[int] = ()) 
     return ranks([*first, *(item for item in most_first if item not in first)])
 
 
-def under(reach: Reach, state: SafeState) -> Flags:
-    """Return the events of a view that stay under the bans and priorities of another state.
-
-    The state may come from other rows, so the result is not necessarily safe.
-    """
-    return project_onto(reach, state.priority, state.bans)
-
-
 def one_case_per_row(view: TraceView) -> TraceView:
     """Return the view with one row per case, since value-aware bans distinguish equal cases.
 

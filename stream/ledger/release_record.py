@@ -312,13 +312,12 @@ def _log(table: pa.Table) -> EventLog:
     lists = table.column("time").combine_chunks()
     lengths = lists.value_lengths().to_numpy(zero_copy_only=False)
     starts = starts_of(lengths)
-    values = {
-        name.removeprefix(_VALUE): Column.encode(
-            None if text is None else _hashable(msgspec.json.decode(text)) for text in table.column(name).to_pylist()
-        )
-        for name in table.column_names
-        if name.startswith(_VALUE)
-    }
+    values = {}
+    for name in table.column_names:
+        if name.startswith(_VALUE):
+            texts = table.column(name).to_pylist()
+            items = (None if text is None else item_of_json(msgspec.json.decode(text)) for text in texts)
+            values[name.removeprefix(_VALUE)] = Column.encode(items)
     return EventLog(
         case_ids=tuple(table.column("case").to_pylist()),
         starts=starts,
@@ -330,5 +329,6 @@ def _log(table: pa.Table) -> EventLog:
     )
 
 
-def _hashable(value: Any) -> Any:
+def item_of_json(value: Any) -> Any:
+    """Return an item as the program has it: JSON writes tuples as lists."""
     return tuple(value) if isinstance(value, list) else value

@@ -53,6 +53,7 @@ from models.anonymize.values import written
 from models.chance import Chance
 from models.errors import BoundError, RefusedError, TooFewCasesError
 from models.eventlog import MISSING, Column, EventLog, Ints, places_of, starts_of
+from stream.ledger.release_record import item_of_json
 from stream.release.contract import Build, Exposure
 from stream.release.mechanisms.suppression import UNTIMED, operator_view
 from stream.release.mechanisms.tlkc import TlkcMechanism, values_words
@@ -272,7 +273,7 @@ class PublishedCohorts:
         if memory is None:
             return cls()
         kept = memory if isinstance(memory, Memory) else Memory.read(memory)
-        items = None if kept.alphabet is None else [_item_of_json(item) for item in kept.alphabet]
+        items = None if kept.alphabet is None else [item_of_json(item) for item in kept.alphabet]
         claim = kept.claim
         if claim is not None and claim.get("knowledge") == "rel":
             claim = {"clock": "utc", **claim}  # earlier versions had no other clock
@@ -551,11 +552,6 @@ def _below_k(fresh: Anonymized) -> int | None:
     """Return how many audited candidates have fewer than K possible cases; None without the audit of minimality."""
     minimality = fresh.details.get("minimality")
     return None if minimality is None else int(minimality["below_k"])
-
-
-def _item_of_json(value: Any) -> Any:
-    """Return an item as the program has it: JSON writes tuples as lists."""
-    return tuple(value) if isinstance(value, list) else value
 
 
 UNCHECKED_COHORTS = "shares for weaker knowledge in cohorts of an earlier version (they were not checked for it)"

@@ -123,13 +123,12 @@ class Violations:
         """Return all minimal violating candidates as code tuples, sizes ascending."""
         candidates: list[tuple[int, ...]] = []
         for level in self.levels:
-            candidates.extend(
-                zip(*level.candidates.T.tolist(), strict=True)
-            )  # the columns, so that zip makes the tuples
+            columns = level.candidates.T.tolist()
+            candidates.extend(zip(*columns, strict=True))
         return candidates
 
 
-def minimal_violations(view: TraceView, bounds: TlkcBounds, *, max_candidates: int = MAX_CANDIDATES) -> Violations:
+def minimal_violations(view: TraceView, bounds: TlkcBounds) -> Violations:
     """Return the minimal violating candidates of sizes 1..L.
 
     Parameters
@@ -138,8 +137,6 @@ def minimal_violations(view: TraceView, bounds: TlkcBounds, *, max_candidates: i
         the log as the adversary sees it.
     bounds
         L, K and C.
-    max_candidates
-        most candidates that may survive in one level.
 
     Returns
     -------
@@ -149,7 +146,7 @@ def minimal_violations(view: TraceView, bounds: TlkcBounds, *, max_candidates: i
     Raises
     ------
     InputError
-        more than `max_candidates` candidates survive in one level: no promise is made then.
+        more than `MAX_CANDIDATES` candidates survive in one level: no promise is made then.
 
     References
     ----------
@@ -167,9 +164,9 @@ def minimal_violations(view: TraceView, bounds: TlkcBounds, *, max_candidates: i
         minimal.append(level.where(bad))
         surviving.append(int((~bad).sum()))
         counted += len(level)
-        if surviving[-1] > max_candidates:
+        if surviving[-1] > MAX_CANDIDATES:
             raise InputError(
-                f"more than {max_candidates} candidates of size {size} have {bounds.K} cases: raise K or lower L"
+                f"more than {MAX_CANDIDATES} candidates of size {size} have {bounds.K} cases: raise K or lower L"
             )
         if size < bounds.L:
             search.keep(~bad)

@@ -64,7 +64,6 @@ def records_from_log(
     log_end: bool = False,
     batch: int = 2000,
     key: str = "",
-    source: str = SOURCE,
     resource: Callable[[str], str] | None = None,
     person: tuple[str, Callable[[str], str]] | None = None,
     place: ColumnPlace = HEAP,
@@ -88,8 +87,6 @@ def records_from_log(
         Most events of a record.
     key
         Id of the pseudonym key.
-    source
-        Name of the source topic.
     resource
         Makes the pseudonym of a resource; None leaves resources as they are.
     person
@@ -109,7 +106,7 @@ def records_from_log(
             part = [row._replace(attributes=with_person(row.attributes, *person)) for row in part]
         last = begin + len(part) - 1
         named = resource is not None
-        yield begin, Delta(src=source, p=0, prev=begin - 1, last=last, n=len(part), key=key, named=named, rows=part)
+        yield begin, Delta(src=SOURCE, p=0, prev=begin - 1, last=last, n=len(part), key=key, named=named, rows=part)
 
 
 @content_free()

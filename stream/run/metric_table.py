@@ -73,8 +73,8 @@ def _counter(name: str, unit: str, labels: tuple[str, ...], meaning: str, situat
     return Definition(PREFIX + name, "counter", labels, unit, meaning, situation)
 
 
-def _histogram(name: str, unit: str, labels: tuple[str, ...], meaning: str, situation: str) -> Definition:
-    return Definition(PREFIX + name, "histogram", labels, unit, meaning, situation)
+def _seconds_histogram(name: str, labels: tuple[str, ...], meaning: str, situation: str) -> Definition:
+    return Definition(PREFIX + name, "histogram", labels, "seconds", meaning, situation)
 
 
 # Of an ingest worker.
@@ -218,9 +218,8 @@ BROKER = (
 
 # Of the process that releases: its checkpoints, its disk, its role.
 PROCESS_STATE = (
-    _histogram(
+    _seconds_histogram(
         "checkpoint_seconds",
-        "seconds",
         PROCESS,
         "Duration of a checkpoint, its mirror included (daemon).",
         "Look at it when a slow disk or store may delay releases: nothing is folded meanwhile.",
@@ -366,9 +365,8 @@ PACE = (
         "Wait of the oldest of them so far; 0 if none waits.",
         "Look at it when an officer may have forgotten an approval.",
     ),
-    _histogram(
+    _seconds_histogram(
         "decision_seconds",
-        "seconds",
         PUBLICATION,
         "From a cut to its durable decision.",
         "Look at it when releases come later than recipients were promised.",

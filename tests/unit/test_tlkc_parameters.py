@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from models.anonymize import violations
 from models.anonymize.sensitive import InfeasibleError, class_columns, quartile_classes, refuse_infeasible
 from models.anonymize.suppression import Weights, algorithm_2
 from models.anonymize.tlkc import TlkcProblem, anonymize, violation_in
@@ -58,6 +59,14 @@ def test_infeasible_bounds_are_refused_with_their_numbers() -> None:
     with pytest.raises(InfeasibleError, match=r"one value of s belongs to 2 of 4 cases"):
         refuse_infeasible(4, classes, TlkcBounds.of(1, 1, 0.4))
     refuse_infeasible(4, classes, TlkcBounds.of(1, 1, 0.5))
+
+
+def test_too_many_candidates_are_refused_with_a_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pairs of three activities that all cases have: more of them survive than the search may hold."""
+    monkeypatch.setattr(violations, "MAX_CANDIDATES", 2)
+    log = EventLog.from_traces([("abc", None)] * 4)
+    with pytest.raises(InputError, match="more than 2 candidates of size 2 have 2 cases: raise K or lower L"):
+        anonymize(log, L=3, K=2, C=1)
 
 
 def test_an_empty_release_is_no_success() -> None:

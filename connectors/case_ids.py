@@ -27,17 +27,41 @@ def doubts(log: EventLog) -> list[str]:
 
 def doubtful_activities(activity: Column) -> list[str]:
     """Return a sentence on the activities that exports write for a missing one; none if there are no such."""
-    words = [str(name).strip() for name in activity.values]
-    codes = [code for code, word in enumerate(words) if means_missing(word)]
-    if not codes:
+    n_rows, written = _missing_words(activity)
+    if not n_rows:
         return []
-    n_rows = int(np.count_nonzero(np.isin(activity.codes, codes)))
-    written = ", ".join(sorted({words[code] for code in codes}))
     return [
         f"{n_rows} rows have an activity that exports write for a missing one ({written}): each such word is read, and "
         "released, as an activity like the others; if no activity is meant, remove these rows, or empty the field and "
         "leave them out with --skip-bad-rows"
     ]
+
+
+def doubtful_values(name: str, column: Column) -> list[str]:
+    """Return a sentence on the values of an attribute that exports write for a missing one; none if there are no such.
+
+    Parameters
+    ----------
+    name
+        The attribute.
+    column
+        Its value in each row.
+    """
+    n_rows, written = _missing_words(column)
+    if not n_rows:
+        return []
+    return [
+        f"{name}: {n_rows} rows have a word that exports write for a missing value ({written}): it is read as a value "
+        "like the others, and among numbers it makes all of them texts; empty these fields if no value is known"
+    ]
+
+
+def _missing_words(column: Column) -> tuple[int, str]:
+    """Return how many rows have a word for a missing value, and these words."""
+    words = [str(value).strip() for value in column.values]
+    codes = [code for code, word in enumerate(words) if means_missing(word)]
+    n_rows = int(np.count_nonzero(np.isin(column.codes, codes)))
+    return n_rows, ", ".join(sorted({words[code] for code in codes}))
 
 
 def doubtful_case_ids(ids: Sequence[str], rows_of_case: Ints) -> list[str]:

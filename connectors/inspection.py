@@ -17,7 +17,7 @@ import numpy as np
 
 from connectors import guessing
 from connectors.bad_rows import BadRows
-from connectors.case_ids import doubtful_activities, doubtful_case_ids
+from connectors.case_ids import doubtful_activities, doubtful_case_ids, doubtful_values
 from connectors.columns import CASE_PREFIX, ColumnNames, resolved, shape, typed
 from connectors.dates import (
     DAY_FIRST,
@@ -191,6 +191,8 @@ def _inspect_table(path: Path, kind: str, reading: Reading, facts: Inspection, p
         facts.notes += doubtful_activities(activity)
     for name, column in columns.items():
         facts.columns.append(_describe(name, column, part_of_column.get(name), case, activity, patterns))
+        if name not in part_of_column:
+            facts.notes += doubtful_values(name, column)
     for role in ("case", "activity", "time"):
         if role not in parts:
             facts.decisions.append(OpenQuestion("--columns", (f"{role}=COLUMN",), f"no column looks like the {role}"))
@@ -409,26 +411,27 @@ def _format_of_times(texts: list[str], reading: Reading, facts: Inspection) -> d
         return {"format": given_format, "zone": zoned(given_format) or given_format in UNITS}
     if not texts:  # a header alone, or an empty column
         return {"format": None, "zone": None}
+    with_zone = without_zone = 0  # of the texts in ISO 8601
     if not numbers(texts):
         with_zone, without_zone, misfits = _count_iso(texts)
-        if with_zone and without_zone:
-            _report_mixed_zones(with_zone, without_zone, reading, facts)
         most = plan_for_most(texts) if misfits else None
         read_by_plan = 0 if most is None else len(texts) - len(most[1])
         fits_most = 2 * misfits < len(texts) and with_zone + without_zone >= read_by_plan
         if not misfits or fits_most:
+            _report_mixed_zones(with_zone, without_zone, reading, facts)
             return {"format": "ISO 8601", "zone": not without_zone}
     try:
         whole_plan = plan(texts)
     except UnknownTimesError as error:
+        _report_mixed_zones(with_zone, without_zone, reading, facts)
         return _format_of_most_times(texts, error, facts)
     if not whole_plan.formats:
+        _report_mixed_zones(with_zone, without_zone, reading, facts)
         return {"format": whole_plan.flag, "zone": whole_plan.unit is not None}
     formats = list(dict.fromkeys(whole_plan.formats))
     with_zone = sum(zoned(form) for form in whole_plan.formats)
     without_zone = len(texts) - with_zone
-    if with_zone and without_zone:
-        _report_mixed_zones(with_zone, without_zone, reading, facts)
+    _report_mixed_zones(with_zone, without_zone, reading, facts)
     return {"format": formats[0] if len(formats) == 1 else formats, "zone": all(map(zoned, formats))}
 
 
@@ -450,8 +453,8 @@ def _format_of_most_times(texts: list[str], error: UnknownTimesError, facts: Ins
 
 
 def _report_mixed_zones(with_zone: int, without_zone: int, reading: Reading, facts: Inspection) -> None:
-    """Report two clocks in one column: events of a case change order, and variants split."""
-    if reading.timezone is None:
+    """Report two clocks in one column, if it has both: events of a case change order, and variants split."""
+    if with_zone and without_zone and reading.timezone is None:
         facts.problems.append(
             f"mixed zones in one column: {with_zone} distinct times have a zone and {without_zone} have none; find out "
             "on which clock those without a zone were written (it may be that of the others), write the zone into the "

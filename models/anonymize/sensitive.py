@@ -137,9 +137,9 @@ def _names_no_value(value: Any) -> bool:
 
 
 def _is_number(value: Any) -> bool:
-    """Return whether a value is a number, also one that is written as text."""
+    """Return whether a value is a number, also one that is written as text, with a point or a comma."""
     try:
-        float(value)
+        float(value.replace(",", ".") if isinstance(value, str) else value)
     except (TypeError, ValueError):
         return False
     return True

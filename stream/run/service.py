@@ -302,7 +302,7 @@ class ReleaseService:
                 raise InputError(
                     f"publication {name!r}: it has released before, and the configuration lacked it since, so the "
                     "state has forgotten which cases it has shown: one charge would pay for them twice; give it a new "
-                    "name (under which it is charged anew)"
+                    "name (under which it is charged again)"
                 )
             person = self.settings.process.person
             if spec.once is not None and spec.once.enforced and recorded.person != person:

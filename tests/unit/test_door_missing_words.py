@@ -69,6 +69,7 @@ def test_replay_and_the_python_api_warn(tmp_path: Path, capfd: Any) -> None:
     [
         (["34", "NULL", "51"], NUMBERS),
         ([34, 51, "n/a"], NUMBERS),
+        (["34,5", "NULL", "51,0"], NUMBERS),
         (["flu", " none ", "cold"], "(none): C bounds its share"),
         (["flu", "  ", "nan"], "(an empty text, nan): C bounds its share"),
         (["flu", "Nancy", None], None),
@@ -113,3 +114,24 @@ def test_a_daemon_logs_each_word_once(tmp_path: Path, caplog: pytest.LogCaptureF
         assert caplog.text.count("4 events have an activity that exports write for a missing one (null)") == 1
         assert caplog.text.count("the sensitive attribute 'diag' that exports write for a missing one (N/A)") == 1
         assert caplog.text.count("missing one") == 2
+
+
+def test_inspect_names_each_attribute_with_such_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Before anything is released, and also of an attribute that has no role yet."""
+    assert execute(["inspect", str(write(tmp_path / "words.csv", ["34", "51", "NULL"]))]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "note: diag: 40 rows have a word that exports write for a missing value (NULL)" in shown
+    assert execute(["inspect", str(write(tmp_path / "empty.csv", ["34", "51", ""]))]) == 0
+    assert "missing value" not in capsys.readouterr().out
+
+
+def test_inspect_reports_mixed_zones_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Two formats and two clocks in one column: two sentences with different numbers contradict each other."""
+    times = ["13.03.2024 08:15", "14.03.2024 08:15", "2024-03-15 08:15:00", "2024-03-16T08:15:00+01:00"]
+    rows = [f"{100 + case};{activity};{times[case % 4]}" for case in range(40) for activity in ("in", "out")]
+    path = tmp_path / "export.csv"
+    path.write_text("\n".join(["case;activity;time", *rows]) + "\n", encoding="utf-8-sig")
+    assert execute(["inspect", str(path), "--json"]) == 2
+    problems = json.loads(capsys.readouterr().out)["problems"]
+    (mixed,) = [problem for problem in problems if problem.startswith("mixed zones")]
+    assert mixed.startswith("mixed zones in one column: 1 distinct times have a zone and 3 have none")

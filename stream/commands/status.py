@@ -93,9 +93,10 @@ def _remote(bootstrap: str | None, config: Path | None, json: bool) -> int:
             else:
                 tables().print(f"{process}: {_starting(remote.start, now)}")
             continue
-        reason = standstill(remote.status, now)
-        # By the broker's stamp: the clock of the coordinator's host may be wrong.
+        # By the broker's stamp: the clock of the coordinator's host may be wrong. The other times of the status are
+        # compared with each other, on that clock.
         age = max(0.0, now - remote.stamped)
+        reason = standstill(remote.status, remote.status["at"] + age)
         if remote.status["state"] == "gap" or (reason and remote.start is None):
             code = 4
         if json:
@@ -128,7 +129,8 @@ def _print(status: Status, now: float, age: float, standstill_reason: str | None
     from stream.daemon.status import gaps_of
 
     console = tables()
-    console.print(f"{status['state']}, delta offset {status['position']}, checkpoint {_checkpoint(status, now)}")
+    checkpoint = _checkpoint(status, status["at"] + age)
+    console.print(f"{status['state']}, delta offset {status['position']}, checkpoint {checkpoint}")
     console.print(
         f"process {status['pid']}{_on(status)}, {age:.0f} s ago"
         + (f": {standstill_reason}" if standstill_reason else "")

@@ -248,6 +248,25 @@ def test_of_a_coordinator_that_is_away_the_age_is_shown(
     assert "the figures are those of the coordinator before" in shown
 
 
+@pytest.mark.parametrize("seconds", [-3600, 3600])
+def test_a_host_whose_clock_is_wrong_is_not_silent(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], seconds: int
+) -> None:
+    """Its status came a second ago by the broker's stamp. An alarm at night that it was not heard of would be false."""
+    at = time.time() + seconds
+    status_of_host = _status(at=at, moved=at, broker_contact=at, checkpoint_at=at - 30, heartbeat=300.0, host="h")
+    _put(broker, b"status", status_of_host, 1)
+    code, shown = _asked(broker, monkeypatch, capsys)
+    assert code == 0, shown
+    assert "not been heard of" not in shown
+    assert "checkpoint of the process before (3" in shown  # 30 seconds, or a little more
+    broker.records[:] = [(key, value, stamp - 3600) for key, value, stamp in broker.records]
+    code, shown = _asked(broker, monkeypatch, capsys)
+    assert code == 4
+    assert "360" in shown
+    assert "has not been heard of since" in shown
+
+
 def test_a_start_that_failed_is_a_fault_with_its_reason(
     broker: Broker, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

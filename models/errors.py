@@ -105,7 +105,7 @@ def kind_of(error: OSError) -> type[VeilstreamError]:
 
 
 def shortage(error: OSError, place: str | None = None) -> UnavailableError | None:
-    """Return what to raise if a disk, the memory or a limit is used up.
+    """Return what to raise if a disk, the memory or a limit is used up, or the disk has become read-only.
 
     Nothing that was written is lost then, and a later try continues from there, so a service manager shall make one.
 
@@ -121,9 +121,14 @@ def shortage(error: OSError, place: str | None = None) -> UnavailableError | Non
     UnavailableError or None
         None for every other error of the system.
     """
+    location = error.filename or place or "the disk"
+    if error.errno == errno.EROFS:
+        return UnavailableError(
+            f"{location}: {error.strerror}; the system forbids to write to this disk, as it does after an error of the "
+            "disk: look at the log of the system, and start again when the disk can be written; nothing is lost"
+        )
     if error.errno not in _SHORT:
         return None
-    location = error.filename or place or "the disk"
     return UnavailableError(
         f"{location}: {error.strerror}; free some space (or raise the limit) and start again, nothing is lost"
     )

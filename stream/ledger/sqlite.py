@@ -168,6 +168,10 @@ def is_short(error: sqlite3.Error) -> bool:
     return code & 0xFF in _SHORT  # the low byte is the primary code; the bits above refine it
 
 
+_PROTECTED = {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM}
+"""Messages of SQLite if this user may not write the file, or the disk is read-only. The ledger is not damaged."""
+
+
 def unwritable(path: Path, error: sqlite3.Error) -> VeilstreamError:
     """Return what to raise where a ledger takes no entry; nothing is released before it does."""
     if is_short(error):
@@ -182,6 +186,12 @@ def unreadable(path: Path, why: object) -> VeilstreamError:
     if isinstance(why, sqlite3.Error) and is_short(why):
         return UnavailableError(
             f"{path}: the ledger cannot be opened ({why}); look at free space, permissions and limits, and start again"
+        )
+    if isinstance(why, sqlite3.Error) and getattr(why, "sqlite_errorcode", 0) & 0xFF in _PROTECTED:
+        # Not to be restored: an older ledger would know fewer releases.
+        return RefusedError(
+            f"{path}: this user may not write the ledger ({why}); it is not damaged: look at the owner and the "
+            "permissions of the file and of its folder, and whether the disk is read-only, and start again"
         )
     return RefusedError(
         f"{path}: the ledger cannot be read ({why}); restore it from a backup. A daemon's is a copy of its topic: move "

@@ -59,7 +59,7 @@ def test_a_standby_whose_folder_stays_locked_ends_to_be_started_again(
     assert "operator/lock" in str(ended.value)
 
 
-@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EMFILE])
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EMFILE, errno.EROFS])
 def test_a_full_disk_ends_a_daemon_in_one_line(code: int, caplog: pytest.LogCaptureFixture) -> None:
     """Exit code 1 and no stack trace: nothing is wrong with the program, and the log of a host may be read by many."""
 
@@ -72,6 +72,7 @@ def test_a_full_disk_ends_a_daemon_in_one_line(code: int, caplog: pytest.LogCapt
     assert record.exc_info is None
     assert "operator/checkpoints/state" in record.getMessage()
     assert os.strerror(code) in record.getMessage()
+    assert ("free some space" in record.getMessage()) == (code != errno.EROFS)
 
 
 def test_another_error_of_the_system_keeps_its_stack_trace(caplog: pytest.LogCaptureFixture) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from models.errors import RefusedError, UnavailableError
-from stream.ledger.sqlite import SqliteLedger
+from stream.ledger.sqlite import SqliteLedger, unreadable
 from tests.entries import entry
 
 
@@ -40,6 +40,22 @@ def test_tables_and_owner_are_made_in_one_step(tmp_path: Path, monkeypatch: pyte
 
 def _die(*_arguments: object) -> None:
     raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("statement", ["INSERT INTO entries(key, publication, body) VALUES('k', '', '')", "VACUUM"])
+def test_a_ledger_that_may_not_be_written_is_not_to_be_restored(tmp_path: Path, statement: str) -> None:
+    """After a command of root, or on a disk that has become read-only. A backup would know fewer releases."""
+    path = tmp_path / "ledger.sqlite"
+    SqliteLedger(path, "p").close()
+    with (
+        closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as db,
+        pytest.raises(sqlite3.OperationalError, match="readonly") as error,
+    ):
+        db.execute(statement)
+    refusal = unreadable(path, error.value)
+    assert refusal.exit_code == 4
+    assert "it is not damaged: look at the owner" in str(refusal)
+    assert "backup" not in str(refusal)
 
 
 def test_a_ledger_that_cannot_be_written_refuses_in_one_line(tmp_path: Path) -> None:

@@ -123,15 +123,20 @@ def shortened_by_value(view: TraceView, state: SafeState) -> int:
 
 def events_at_positions(view: TraceView) -> Ints:
     """Return the number of events of the log at each position of the rows' traces, over all cases of a row."""
-    rows = np.repeat(view.row_of_case, np.diff(view.case_starts))
-    return amounts(view.starts[rows] + view.slot_of_event, of_events(view.cases, view.case_starts), len(view.codes))
+    return amounts(_position_of_event(view), of_events(view.cases, view.case_starts), len(view.codes))
 
 
 def kept_events(view: TraceView, kept: Flags) -> Flags:
     """Return bool[E]: the events whose position stays."""
-    rows = np.repeat(view.row_of_case, np.diff(view.case_starts))
-    chosen: Flags = kept[view.starts[rows] + view.slot_of_event]
+    chosen: Flags = kept[_position_of_event(view)]
     return chosen
+
+
+def _position_of_event(view: TraceView) -> Ints:
+    """Return the position of each event in the traces of the rows, int64[E]."""
+    rows = np.repeat(view.row_of_case, np.diff(view.case_starts))
+    position: Ints = view.starts[rows] + view.slot_of_event
+    return position
 
 
 def suppress(
@@ -283,10 +288,11 @@ def unavoidable(view: TraceView, bounds: TlkcBounds) -> dict[Ban, None]:
 
     Removing events never raises a support, so every method must ban them.
     """
-    violations = minimal_violations(view, bounds)
-    return dict.fromkeys(
-        tuple(row) for level in violations.levels for row in level.candidates[level.reason == BELOW_K].tolist()
-    )
+    bans: dict[Ban, None] = {}  # used as a set that keeps its order
+    for level in minimal_violations(view, bounds).levels:
+        below_k = level.candidates[level.reason == BELOW_K]
+        bans.update(dict.fromkeys(map(tuple, below_k.tolist())))
+    return bans
 
 
 def _avoidable(bans: Bans, lasting: Collection[Ban]) -> list[Ban]:

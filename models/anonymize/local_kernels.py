@@ -253,7 +253,8 @@ def next_gaps(
                     shown = gap + 1
                 if hides[item, gap]:
                     hidden = gap
-                table[offsets[row] + gap, item] = hidden if hidden >= 0 and (shown < 0 or hidden < shown) else shown
+                is_hidden_first = hidden >= 0 and (shown < 0 or hidden < shown)
+                table[offsets[row] + gap, item] = hidden if is_hidden_first else shown
             hides[item, : n + 1] = False
         # An item that is banned alone is hidden at every gap.
         for gap in range(n + 1):

@@ -55,7 +55,8 @@ class Bans:
         starts, codes = flat(self.candidates)
         lengths = np.diff(starts)
         ban_of_code = np.repeat(np.arange(len(lengths)), lengths)
-        entering = codes[np.lexsort((priority[codes], ban_of_code))]  # each ban in the order in which its events enter
+        # Each ban in the order in which its events enter.
+        entering = codes[np.lexsort((priority[codes], ban_of_code))]
         alone = entering[starts[:-1][lengths == 1]]
 
         longer = np.flatnonzero(lengths > 1)

@@ -8,7 +8,7 @@ So one search, one checker and one local suppression serve them all.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -80,8 +80,9 @@ class TraceView:
         items = np.empty(self.case_starts[-1], dtype=np.int32)
         for begin, end in case_blocks(self.case_starts):
             part = slice(self.case_starts[begin], self.case_starts[end])
-            traces = np.repeat(self.starts[self.row_of_case[begin:end]], np.diff(self.case_starts[begin : end + 1]))
-            items[part] = self.codes[traces + self.slot_of_event[part]]
+            trace_starts = self.starts[self.row_of_case[begin:end]]
+            trace_of_event = np.repeat(trace_starts, np.diff(self.case_starts[begin : end + 1]))
+            items[part] = self.codes[trace_of_event + self.slot_of_event[part]]
         return items
 
     @cached_property
@@ -153,7 +154,8 @@ def view_of_items(
     alphabet, codes = _canonical_codes(column)
     ordered, ends, slots = _traces(starts, codes, structure)
     columns = list(sensitive.values())
-    classes = np.asarray([part.codes for part in columns], dtype=np.int32).reshape(len(columns), len(starts) - 1)
+    class_codes = np.asarray([part.codes for part in columns], dtype=np.int32)
+    classes = class_codes.reshape(len(columns), len(starts) - 1)  # also without a column
     first, row_of_case = distinct_rows(ordered, ends, classes)
     begins, places = places_of(ends, first)
     return TraceView(
@@ -240,19 +242,16 @@ def distinct_rows(codes: Codes, starts: Ints, classes: Codes) -> tuple[Ints, Int
     width = codes.itemsize
     traces, class_bytes = codes.tobytes(), np.ascontiguousarray(classes.T).tobytes()
     class_bytes_of_row = len(classes) * width
+
+    def bytes_of_rows() -> Iterator[bytes]:
+        for row, (begin, end) in enumerate(itertools.pairwise((starts * width).tolist())):
+            at = row * class_bytes_of_row
+            yield class_bytes[at : at + class_bytes_of_row] + traces[begin:end]
+
     index: dict[bytes, int] = {}
-    group_of_row = np.fromiter(
-        (
-            index.setdefault(class_bytes[at : at + class_bytes_of_row] + traces[a:b], len(index))
-            for at, (a, b) in zip(
-                itertools.count(0, class_bytes_of_row) if class_bytes_of_row else itertools.repeat(0),
-                itertools.pairwise((starts * width).tolist()),
-                strict=False,
-            )
-        ),
-        np.int64,
-        len(starts) - 1,
-    )
+    groups = (index.setdefault(key, len(index)) for key in bytes_of_rows())
+    group_of_row = np.fromiter(groups, np.int64, len(starts) - 1)
+    # Backwards, so that of equal rows the first one is written last.
     first = np.empty(len(index), dtype=np.int64)
-    first[group_of_row[::-1]] = np.arange(len(group_of_row))[::-1]  # of equal rows the first case is written last
+    first[group_of_row[::-1]] = np.arange(len(group_of_row))[::-1]
     return first, group_of_row

@@ -337,8 +337,9 @@ def _tables_looked_up(
         kind = (column, column in (NEW, OPEN) and not by_flows)
         totals.append(shared.totals(kind, over_all, n, length))
     # The loose links under the numbers of all variants; -1 stays -1.
-    links = np.column_stack((tables_part.variants[loose[:, 0]], tables_part.variants[loose[:, 1]], loose[:, 2]))
-    links[loose[:, 1] < 0, 1] = -1
+    number, (variant, partner, records) = tables_part.variants, loose.T
+    links = np.column_stack((number[variant], number[partner], records))
+    links[partner < 0, 1] = -1
     leaving = np.zeros(starts[-1], dtype=np.int64)
     core_leaving = np.zeros(starts[-2], dtype=np.int64)
     add_leaving(unmatched, starts, n, links, leaving, core_leaving)

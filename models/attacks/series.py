@@ -386,7 +386,10 @@ def document(question: AttackQuestion, logs: Sequence[SimpleLog], pairs: Sequenc
     """Return the documented JSON: the first pair, and for more than two releases every pair and the series."""
     body = pairs[0].answer.json()
     if len(logs) > 2:
-        body["pairs"] = [{"earlier": pair.earlier + 1, "later": pair.later + 1, **pair.answer.json()} for pair in pairs]
+        body["pairs"] = []
+        for pair in pairs:
+            numbers = {"earlier": pair.earlier + 1, "later": pair.later + 1}
+            body["pairs"].append({**numbers, **pair.answer.json()})
         together = series(
             logs,
             bk_length=question.bk_length,

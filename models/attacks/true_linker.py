@@ -94,7 +94,8 @@ def true_linker_of_pair(
     """Return the same for a numbered pair and its tables, which other measures share."""
     links = real_links(pair, partner)
     loose = links[may_leave(pair.known_variants, links)]
-    results = [true_linker_minima(pair, table, links, loose, number, bk_length, minimum) for number in sorted(set(n))]
+    ns = sorted(set(n))
+    results = [true_linker_minima(pair, table, links, loose, number, bk_length, minimum) for number in ns]
     cases = (pair.earlier.n_cases, pair.later.n_cases)
     return Anonymity(bk_length, "true_linker", minimum, cases, results)
 
@@ -113,7 +114,8 @@ def real_links(pair: ReleasePair, partner: Ints) -> Ints:
     """
     row_of_case = pair.earlier.row_of_case
     _refuse_ambiguous(partner, len(row_of_case))
-    before = pair.earlier.known_variant[row_of_case].astype(np.int64)  # a product of two numbers of variants follows
+    # As int64: a product of two numbers of variants follows.
+    before = pair.earlier.known_variant[row_of_case].astype(np.int64)
     partner_row = pair.later.row_of_case[partner]
     after = np.where(partner >= 0, pair.later.known_variant[partner_row], -1)
     # Both variants in one integer, which sorts as the pair of them does; 0 in the place of no partner.

@@ -351,7 +351,8 @@ class Retention:
             How many of them were in the state, or were forgotten.
         """
         state = self._state
-        self.forget()  # else the counts of an erased case would depend on whether its events were dropped before
+        # Otherwise the counts of an erased case would depend on whether its events were dropped before.
+        self.forget()
         names = list(dict.fromkeys(cases))
         in_state = [name for name in names if dict.__contains__(state.index, name)]
         n_known = self.count_known(names)

@@ -356,7 +356,9 @@ class Cutter:
         shown = self._new if only_new else np.flatnonzero(flags == EXPOSED)
         ordered = trace_order(events, shown, state.rank)
         del shown  # as large as the order, and not read any more
-        case_attributes = {name: values for name, values in state.case_attributes.items() if name != self._rules.person}
+        case_attributes = {**state.case_attributes}
+        if self._rules.person is not None:
+            case_attributes.pop(self._rules.person, None)
         log = project(
             events,
             ordered,

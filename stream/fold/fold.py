@@ -382,7 +382,8 @@ class Fold:
         In that case a delta was lost, and no later delta shows it.
         """
         if idle.last is not None and idle.last > partition.hwm and not partition.held:
-            empty = Delta(src=idle.src, p=idle.p, prev=idle.last, last=idle.last, n=0, key=self.key, log=partition.log)
+            last = idle.last
+            empty = Delta(src=idle.src, p=idle.p, prev=last, last=last, n=0, key=self.key, log=partition.log)
             partition.held.append((position, empty))
 
     # time
@@ -454,7 +455,8 @@ class Fold:
             self.erase([str(case) for case in command.arguments.get("cases", ())])
         elif name == "gap":
             yield from self._resolve_gap(command.arguments)
-        elif name not in ("approve", "reject"):  # these two concern releases that were cut, and change no state here
+        # `approve` and `reject` concern releases that were cut, and change no state here.
+        elif name not in ("approve", "reject"):
             commands = "release, pause, resume, erase, gap, approve, reject"
             raise InputError(f"command {name!r} is unknown; known are {commands}")
         yield from self._cutter.evaluate()

@@ -635,7 +635,8 @@ class State:
             return
         self.resources = ActorCodes(pseudonym(str(name)) for name in self.resource_names)
         for partition in self.partitions.values():
-            partition.held = [(position, with_resources(record, pseudonym)) for position, record in partition.held]
+            held = partition.held
+            partition.held = [(position, with_resources(record, pseudonym)) for position, record in held]
         self.named = True
         self.recoded += 1
         self.purged += 1
@@ -914,7 +915,8 @@ class State:
     def unstage(self) -> None:
         """Drop rows that were staged and not admitted: their new cases and their attribute values."""
         seen = self.cases.size
-        self.index = CaseIndex(((name, code) for name, code in self.index.items() if code < seen), self.index.gone)
+        seen_cases = ((name, code) for name, code in self.index.items() if code < seen)
+        self.index = CaseIndex(seen_cases, self.index.gone)
         for attribute in (*self.case_attributes.values(), *self.event_attributes.values()):
             attribute.rows.keep(attribute.rows["event"] < self.events.size)
 

@@ -595,7 +595,8 @@ class Publications:
             is_known = self._state.cases[f"known:{rules.name}"]
             if is_settled is not None:
                 is_known[cases[is_settled]] = True
-                if not rules.once:  # this publication is younger than the last cut of the case, as in `install`
+                if not rules.once:
+                    # This publication is younger than the last cut of the case, as in `install`.
                     flags[is_settled] = DROPPED
 
             unseen = counted[~is_known[counted]]

@@ -314,7 +314,8 @@ def _parsed(names: Iterable[str]) -> list[ArchiveSegment]:
 def of_other_cases(table: pa.Table, digests: Collection[bytes]) -> npt.NDArray[np.bool_]:
     """Return which rows of a segment are of other cases than those with these digests, bool[E]."""
     names = table.column("case").combine_chunks().dictionary_encode()
-    stays_by_name = np.array([digest(name) not in digests for name in names.dictionary.to_pylist()], dtype=np.bool_)
+    is_other = [digest(name) not in digests for name in names.dictionary.to_pylist()]
+    stays_by_name = np.array(is_other, dtype=np.bool_)
     stays: npt.NDArray[np.bool_] = stays_by_name[names.indices.to_numpy()]
     return stays
 

@@ -178,7 +178,8 @@ class Audience:
             self._memory = record.key, build.memory
         released = record.released(audit, release_record.VariantsFile(self._file(record.key)))
         if build is not None and build.plan is not None:
-            released.leave_memory()  # an engine built it because it is large; later audits read what they counted of it
+            # An engine built it because it is large; later audits read what they counted of it.
+            released.leave_memory()
         self.earlier.append(released)
         self.thin(record.publication, record.sequence - documents.KEPT_WHOLE)
         self.drop_old_memories(record.publication)
@@ -266,12 +267,14 @@ class Audience:
     def thin(self, publication: str, number: int) -> None:
         """Shorten the audit of a release that was published long ago. A crash here leaves it as it was."""
         published = self._ledger.view.account(publication).published
-        if number not in published or max(published) == number:  # the next audit continues that of the last one
+        # The next audit continues that of the last release, so it stays whole.
+        if number not in published or max(published) == number:
             return
         path = self.folder.layout.audit(publication, number)
         try:
             shorter = documents.thinned(documents.read_audit(path.parent)) if path.is_file() else None
-        except RefusedError as error:  # the new release is out; a later reader of this audit reports the error again
+        except RefusedError as error:
+            # The new release is out; a later reader of this audit reports the error again.
             log.warning("an old audit is not shortened: %s", error)
             return
         if shorter is not None:

@@ -109,8 +109,8 @@ class GatePolicy(BaseModel):
     @property
     def anonymity_bounds(self) -> dict[Measure, int]:
         """{"ka": .., "fa": ..} for the bounds that are set."""
-        pairs: dict[Measure, int | None] = {"ka": self.min_ka, "fa": self.min_fa, "ca": self.min_ca, "ba": self.min_ba}
-        return {name: bound for name, bound in pairs.items() if bound is not None}
+        bounds = zip(MEASURES, (self.min_ka, self.min_fa, self.min_ca, self.min_ba), strict=True)
+        return {name: bound for name, bound in bounds if bound is not None}
 
     @property
     def bounds(self) -> dict[str, float]:
@@ -160,7 +160,8 @@ def refuse_impossible(policy: GatePolicy, mechanism: Mechanism, place: str) -> N
         raise InputError(
             f"{place}: gate.max_tpl bounds pure epsilon, and noise of rho has none; use max_epsilon and max_delta"
         )
-    if not spends and any(bound is not None for bound in (policy.max_tpl, policy.max_epsilon, policy.max_delta)):
+    bounds_on_spending = (policy.max_tpl, policy.max_epsilon, policy.max_delta)
+    if not spends and any(bound is not None for bound in bounds_on_spending):
         raise InputError(
             f"{place}: max_tpl, max_epsilon and max_delta need a mechanism that spends epsilon, not {mechanism.kind}"
         )

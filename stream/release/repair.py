@@ -135,7 +135,8 @@ def _with_costs(build: Build, before: Build, tries: int, bounds: Mapping[str, An
         "cases": before.log.n_cases - build.log.n_cases,
         "rounds": tries,
     }
-    return replace(build, public={**build.public, "repair": repair}, operator={**build.operator, "repair": repair})
+    public, operator = {**build.public, "repair": repair}, {**build.operator, "repair": repair}
+    return replace(build, public=public, operator=operator)
 
 
 def _worst(policy: GatePolicy, anonymity: Mapping[str, Any]) -> Iterator[Banned]:

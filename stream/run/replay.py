@@ -74,7 +74,8 @@ class ReplayOutcome:
     @property
     def withheld(self) -> list[Decision]:
         """Attempts that the gate or the mechanism refused; not those that wait for a person or for more cases."""
-        return [decision for _, decision in self.decisions if decision.status == "withheld" and decision.refused]
+        withheld = (decision for _, decision in self.decisions if decision.status == "withheld")
+        return [decision for decision in withheld if decision.refused]
 
     @property
     def held(self) -> list[tuple[str, int]]:
@@ -514,10 +515,9 @@ def _check_attributes(process: Process, log: EventLog) -> None:
     for name in (*process.kept, *process.attributes.person):
         if name not in log.case_attributes and name not in log.event_attributes:
             in_log = ", ".join(sorted({*log.case_attributes, *log.event_attributes})) or "none"
-            roles = (
-                role for role in ("sensitive", "quasi", "public", "person") if name in getattr(process.attributes, role)
-            )
-            described_role = next((f"{role} attribute" for role in roles), "process.resource_roles:")
+            named_roles = ("sensitive", "quasi", "public", "person")
+            roles = [role for role in named_roles if name in getattr(process.attributes, role)]
+            described_role = f"{roles[0]} attribute" if roles else "process.resource_roles:"
             raise InputError(f"{described_role} {name!r} is not in the log; it has {in_log}")
 
 

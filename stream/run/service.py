@@ -413,7 +413,8 @@ class ReleaseService:
             if lacks_start:
                 refuse_without_start(publication)
             return publication.start_ns
-        first_seen = self._seen(publication.name)  # recorded for every publication, also for those with a start
+        # Recorded for every publication, also for those with a start.
+        first_seen = self._seen(publication.name)
         if not lacks_start:
             return publication.start_ns
         every = publication.build_window.every or 1

@@ -279,14 +279,15 @@ def _line(axis: Axis, places: Sequence[float], labels: Sequence[str], drawn: Plo
         y = axis.y(value)
         runs[-1].append(f"{place:.1f},{y:.1f}")
         markers.append(svg.marker(place, y, drawn.colour, f"{drawn.name}, {label}: {_number(value)}"))
-    drawn_runs = [run for run in runs if len(run) > 1]
-    lines_of_runs = [element("polyline", class_=f"line s{drawn.colour}", points=" ".join(run)) for run in drawn_runs]
+    kind = f"line s{drawn.colour}"
+    lines_of_runs = [element("polyline", class_=kind, points=" ".join(run)) for run in runs if len(run) > 1]
     return lines_of_runs + markers
 
 
 def _bar(axis: Axis, x: float, width: float, value: float | None, name: str, colour: int) -> Markup:
     if value is None:
-        return element("circle", *svg.title(f"{name}: none"), class_="none", cx=x + width / 2, cy=GROUND - 3, r=1.5)
+        text, middle = svg.title(f"{name}: none"), x + width / 2
+        return element("circle", *text, class_="none", cx=middle, cy=GROUND - 3, r=1.5)
     y = min(axis.y(value), GROUND - LEAST_BAR)
     text = svg.title(f"{name}: {_number(value)}")
     return element("rect", *text, class_=f"mark s{colour}", x=x, y=y, width=width * 0.9, height=GROUND - y)

@@ -254,7 +254,9 @@ class Coordinator:
 
     def _log_slow_build(self, building: BuildStatus | None) -> None:
         """Log once that a build takes longer than anything else may take without progress."""
-        if building is None or building["cut"] == self._logged_slow_cut or building["seconds"] < self.check.seconds:
+        if building is None or building["seconds"] < self.check.seconds:
+            return
+        if building["cut"] == self._logged_slow_cut:
             return
         self._logged_slow_cut = building["cut"]
         log.warning(

@@ -43,7 +43,8 @@ class DeadLetter:
 
     def encode(self, source: str, partition: int) -> bytes:
         """Return the record of the dead letter topic."""
-        body: dict[str, Any] = {"v": VERSION, "src": source, "p": partition, "offset": self.offset, "error": self.error}
+        body: dict[str, Any] = {"v": VERSION, "src": source, "p": partition}
+        body |= {"offset": self.offset, "error": self.error}
         if self.payload is not None:
             body["payload"] = base64.b64encode(self.payload).decode("ascii")
         return msgspec.json.encode(body)
@@ -142,7 +143,8 @@ class DeltaWriter:
         bytes_of_dead_letters = DEAD_BYTES * len(batch.refused)
         if bytes_of_rows + bytes_of_dead_letters + OVERHEAD > self.limit:
             sizes = _record_sizes(len(records), batch.place, rows)
-            too_large = {place: "too_large" for place, size in enumerate(sizes) if size - 1 + OVERHEAD > self.limit}
+            most = self.limit - OVERHEAD
+            too_large = {place: "too_large" for place, size in enumerate(sizes) if size - 1 > most}
             rows = [row for place, row in zip(batch.place, rows, strict=True) if place not in too_large]
             batch = batch.without(too_large)
             splits = self._splits(sizes, batch.refused)

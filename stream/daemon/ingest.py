@@ -163,8 +163,8 @@ class Ingest:
         await self._check_logs(records_of)
         covered = await self._covered_positions(records_of)
         if self._current_generation() is not generation:
-            # A rebalance came while the broker was asked. The new generation continues at the committed position, which
-            # may be before these records: compared with it, the records between would count as skipped.
+            # A rebalance came while the broker was asked. The new generation continues at the committed position,
+            # which may be before these records: compared with it, the records between would count as skipped.
             records_of = {}
         sends: list[Any] = []
         for tp, records in records_of.items():
@@ -452,7 +452,8 @@ class Ingest:
         for tp in owned:
             position, place = covered[tp], f"{tp.topic}/{tp.partition}"
             if ends[tp] <= position:
-                continue  # the log ends before the position: it is not idle, its consumer is about to begin again
+                # The log ends before the position: it is not idle, its consumer is about to begin again.
+                continue
             lag = ends[tp] - position - 1
             if tp in stopped:
                 self.progress.lag[place] = lag
@@ -466,7 +467,8 @@ class Ingest:
             sends.append(self._send(self.delta, msgspec.json.encode(Tick(at=now))))
         await self._wait_until_durable([await send for send in sends])
         # A restart would not repair a stopped partition, so its lag does not count.
-        is_behind = any(self.progress.lag.get(f"{tp.topic}/{tp.partition}") for tp in owned if tp not in stopped)
+        counted_places = [f"{tp.topic}/{tp.partition}" for tp in owned if tp not in stopped]
+        is_behind = any(self.progress.lag.get(place) for place in counted_places)
         is_batch_done = self._previous_batch is None or self._previous_batch.done()
         if is_batch_done and not is_behind:
             self.check.moved()
@@ -513,7 +515,8 @@ class Ingest:
         try:
             first = await asyncio.to_thread(first_record, self.source, tp, begin, end)
         except TimeoutError:
-            return False  # the broker does not answer: the progress check decides whether this process is stuck
+            # The broker does not answer: the progress check decides whether this process is stuck.
+            return False
         if first == end:
             self._empty_ranges[tp] = place
         return first == end

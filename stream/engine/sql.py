@@ -233,9 +233,12 @@ class SqlEngine(ABC):
         with self._errors():
             query = self._leaving(plan, draws)
             for batch in self._batches(query, plan.cases):
-                codes = [batch[f"p{place}"].to_numpy(zero_copy_only=False) for place in range(len(public))]
-                attributes = {name: column.astype(np.int32) for name, column in zip(public, codes, strict=True)}
-                yield Leaving(batch["id"].to_pylist(), batch["leaves"].to_numpy(), batch["v"].to_numpy(), attributes)
+                attributes = {}
+                for place, name in enumerate(public):
+                    codes = batch[f"p{place}"].to_numpy(zero_copy_only=False)
+                    attributes[name] = codes.astype(np.int32)
+                ids, traces, rows = batch["id"].to_pylist(), batch["leaves"].to_numpy(), batch["v"].to_numpy()
+                yield Leaving(ids, traces, rows, attributes)
 
     @property
     def _names(self) -> tuple[str, ...]:
@@ -296,7 +299,8 @@ class SqlEngine(ABC):
             raise NoEventsError(f"{files.name}: the log holds no events")
         if counts["no_file"]:
             raise VeilstreamError(f"{files.name}: {self.NAME} names its files otherwise than they were listed")
-        for role, column, condition in (("case", names.case, NO_CASE), ("activity", names.activity, NO_ACTIVITY)):
+        required = (("case", names.case, NO_CASE), ("activity", names.activity, NO_ACTIVITY))
+        for role, column, condition in required:
             if counts[f"no_{role}"]:
                 place = self._first_row_with("raw_events", condition)
                 raise InputError(f"{place}: no {column}; every event needs one (another column: --columns {role}=...)")
@@ -452,7 +456,8 @@ class SqlEngine(ABC):
 
     def _changing_cases(self) -> dict[str, int]:
         """Return how many cases have events with different values of each sensitive attribute."""
-        places = {name: place for place, name in enumerate(self._names) if name in self._count_query.sensitive}
+        sensitive = self._count_query.sensitive
+        places = {name: place for place, name in enumerate(self._names) if name in sensitive}
         if not places:
             return {}
         counts = [f"count(*) FILTER (WHERE changes{place}) AS cases{place}" for place in places.values()]

@@ -260,10 +260,10 @@ def proportions(entry: Data) -> list[Figure]:
         note = f"No bar for release {', '.join(unlinked)}: for no n can all of its cases be cases of this release."
     drawn = []
     for name, attack in PROPORTIONS.items():
-        series = [
-            PlotSeries(f"against release {pair['earlier']}", [row.get(name) for row in pair["results"]], colour)
-            for colour, pair in enumerate(pairs)
-        ]
+        series = []
+        for colour, pair in enumerate(pairs):
+            shares = [row.get(name) for row in pair["results"]]
+            series.append(PlotSeries(f"against release {pair['earlier']}", shares, colour))
         title = f"{attack}: proportion cracked, release {entry['label']}"
         drawn.append(_figure(plots.bars, title, "n", labels, series, "share of the matching set", note=note))
     return [figure for figure in drawn if figure is not None]
@@ -365,7 +365,8 @@ def _uniqueness(publication: Data, measured: Sequence[Data], condition: str = ""
     source_rows = [row for row in last.get("source") or [] if "m" in row]
     projections = dict.fromkeys(row["projection"] for row in source_rows)
     for colour, projection in enumerate(projections, start=1):
-        share_of = {str(row["m"]): row["unique_mean"] for row in source_rows if row["projection"] == projection}
+        rows = [row for row in source_rows if row["projection"] == projection]
+        share_of = {str(row["m"]): row["unique_mean"] for row in rows}
         shares = [share_of.get(label) for label in labels]
         series.append(PlotSeries(f"source, projection {projection}", shares, colour))
     releases = [entry["label"] for entry in measured]

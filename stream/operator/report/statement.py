@@ -344,7 +344,9 @@ def statement(
         Section("Words of this page", facts=words),
         Section("Signature", facts=(("Name and role", " "), ("Date", " "), ("Signature", " "))),
     )
-    has_budget = last.get("budget") is not None
+    # Exact counts can be subtracted from noisy ones; without noise there is nothing to remove.
+    has_noise = last.get("budget") is not None
+    subtracted_by = [release.manifest["publication"] for release in other_releases] if has_noise else []
     data = {
         "process": last["process"],
         "publication": last["publication"],
@@ -353,7 +355,7 @@ def statement(
         "mechanism": last["mechanism"],
         "promise": last["promise"],
         "budget": last.get("budget"),
-        "subtracted_by": [release.manifest["publication"] for release in other_releases] if has_budget else [],
+        "subtracted_by": subtracted_by,
         "missing": _missing(series) if not alone else [],
         "chain_holds": _chain(series) if not alone else None,
         "changed_files": [{"sequence": number, "files": files} for number, files in changed.items()],
@@ -457,16 +459,18 @@ def _together(manifest: Mapping[str, Any], other_releases: Sequence[PublishedRel
     """
     if manifest.get("budget") is None or not other_releases:
         return
-    same = [release for release in other_releases if release.manifest.get("audience") == manifest.get("audience")]
     points = []
+    is_any_for_same = False
     for release in other_releases:
         name, audience = release.manifest["publication"], release.manifest.get("audience")
-        recipients = "the same audience" if release in same else f"audience “{audience}”"
+        is_for_same = audience == manifest.get("audience")
+        is_any_for_same = is_any_for_same or is_for_same
+        recipients = "the same audience" if is_for_same else f"audience “{audience}”"
         points.append(
             f"Publication “{name}” for {recipients} shows exact counts of cases of this process, without noise."
         )
     points.append("A recipient of both can subtract: the noise then protects nobody any more.")
-    if same:
+    if is_any_for_same:
         points.append(
             "The verdict is therefore DP VOID: the promise holds only against people who never see the other one."
         )

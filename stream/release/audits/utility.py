@@ -90,7 +90,8 @@ def _kept(context: AuditContext, carries: tuple[str, ...]) -> KeptDistances:
     one computes its own.
     """
     name, candidate = f"utility.distances.{carries}", context.candidate
-    of_publication = (record for record in reversed(context.earlier) if record.publication == candidate.publication)
+    newest_first = reversed(context.earlier)
+    of_publication = (record for record in newest_first if record.publication == candidate.publication)
     last = next(of_publication, None)
     kept: KeptDistances = KeptDistances() if last is None else last.cache.pop(name, None) or KeptDistances()
     candidate.cache[name] = kept

@@ -161,7 +161,34 @@ class Firing:
 class PublicationState:
     """Counters since the last cut and totals of one publication. They are part of the fold's state.
 
-    `forgotten_exposed`, `forgotten_late`: events that a cut exposed, or that came too late, and were dropped since.
+    Attributes
+    ----------
+    new_cases, new_events, completed
+        Cases and events that were counted since the last cut, and cases that were completed.
+    ready, unfinished
+        Of `events_per_case`: cases that are ready to grow, and cases that are open or have pending events.
+    window_end
+        End (ns) of the present window of `every`; None before the first.
+    late_before
+        Time (ns) before which events are late; None before the first cut.
+    last_cut, waiting_since
+        Clock (ns) at the last cut, and since when `events_per_case` waits.
+    paused, first_done
+        Whether an operator has paused the publication, and whether its `first` window is over.
+    cuts
+        Number of cuts so far.
+    last_place, index
+        Position and row of the last cut, and its number among the cuts there.
+    late_included
+        Late events since the last cut that the next release includes.
+    orphans
+        Cases in the state without an event that the publication counts.
+    forgotten_exposed, forgotten_late
+        Events that a cut exposed, or that came too late, and that were dropped since.
+    unreleased
+        Counts since the last release.
+    taken
+        Number of cases exposed so far, by pseudonym of the person, if `most_cases` bounds it. Kept after the cases.
     """
 
     name: str
@@ -185,7 +212,6 @@ class PublicationState:
     forgotten_late: int = 0
     unreleased: dict[str, int] = field(default_factory=dict)
     taken: dict[str, int] = field(default_factory=dict)
-    """Number of cases exposed so far, by pseudonym of the person, if `most_cases` bounds it. Kept after the cases."""
 
     def to_state(self) -> dict[str, Any]:
         """Return plain values, for `from_state`."""

@@ -248,7 +248,7 @@ class Settings(ConfigTable):
             attributes=publication.release_attributes,
             max_epsilon=budget.max_epsilon,
             max_delta=budget.max_delta,
-            sensitive=bool(self.process.sensitive),
+            sensitive=self.process.sensitive,
             raw_resources=self.process.raw_resources,
             roles=self.process.role_of if publication.resources == "roles" else None,
             min_free_bytes=self.min_free_bytes,

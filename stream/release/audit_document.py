@@ -142,6 +142,7 @@ class AuditPart(TypedDict, total=False):
     content: Any
     dp: Any
     bounds: Any
+    bounded: Any
     anonymity: Any
     mechanism: Any
     minimality: Any

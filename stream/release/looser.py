@@ -74,6 +74,9 @@ def looser_terms(spec: PublicationSpec, seal: SealEntry, earlier: AuditDocument)
     if released is not None:
         more = [name for name in spec.attributes if name not in released]
         sentences += [f"{name} is released with the cases (it was not {place})" for name in more]
+    for name in earlier.get("bounded", ()):  # audits of earlier programs lack it
+        if name not in spec.sensitive:
+            sentences.append(f"values of {name} are not bounded by C (they were {place})")
     former_action = earlier.get("on_violation", "warn")  # audits of earlier programs lack it
     if spec.gate.on_violation == "warn" and former_action != "warn":
         sentences.append(f"a broken bound only warns, gate.on_violation is warn ({former_action} {place})")

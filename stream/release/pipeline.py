@@ -548,6 +548,8 @@ class Pipeline:
         announced: Manifest = {**public, "files": list(prepared.files)}
         audit = audit_document.full_audit(judged, judged.decision, judged.reasons, seconds, spec)
         document: AuditDocument = {**announced, **audit}
+        if self.spec.bounded:
+            document["bounded"] = list(self.spec.bounded)
         if self.looser:
             document["looser"] = list(self.looser)
         operator_files = self._write_operator_files(audited, document)

@@ -34,7 +34,7 @@ class PublicationSpec:
     * `assess`: whether attacks on held-out cases are run before each release;
     * `approval`: whether a person must approve each release; `hold`: what happens to later cuts while one is held;
     * `max_epsilon`, `max_delta`: caps over all publications of the process;
-    * `sensitive`: whether the process names sensitive attributes;
+    * `sensitive`: the sensitive attributes of the process;
     * `roles`: what resources leave as (an attribute of events, or the role of each resource), None: as themselves;
     * `raw_resources`: names of resources leave as they are; `min_free_bytes`: disk that a release needs;
     * `intake`: how events came in, for promises of epsilon;
@@ -55,7 +55,7 @@ class PublicationSpec:
     attributes: tuple[str, ...] = ()
     max_epsilon: Fraction | None = None
     max_delta: Fraction | None = None
-    sensitive: bool = True
+    sensitive: tuple[str, ...] = ()
     raw_resources: bool = False
     roles: str | Mapping[str, str] | None = None
     min_free_bytes: int = 0
@@ -71,6 +71,11 @@ class PublicationSpec:
     def waits(self) -> bool:
         """Whether each case is in one release, and waits for it behind the cut that follows its completion."""
         return self.once is not None and self.mechanism.keeps_cases
+
+    @property
+    def bounded(self) -> tuple[str, ...]:
+        """The sensitive attributes whose values the mechanism bounds; none without a C, or if it is 1."""
+        return self.sensitive if getattr(self.mechanism, "C", 1) < 1 else ()
 
     @property
     def is_paid_once(self) -> bool:

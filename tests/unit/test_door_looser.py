@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import logging
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import tomli_w
 
+from models.eventlog import EventLog
 from stream.commands import execute
 from stream.config.settings import Settings
 from stream.operator.console.releases import queue
@@ -116,6 +119,29 @@ def test_an_approval_that_is_dropped_is_needed_once_more(tmp_path: Path, caplog:
     with _service(tmp_path, dropped) as service:
         assert service.decide_attempt("p", _attempt("p@5.0.0")).status == "sealed"
     assert _warnings(caplog) == []
+
+
+def test_a_sensitive_attribute_that_is_no_longer_one_is_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """C stays, and bounds its values no more: all cases of a group may share one."""
+
+    def settings(*names: str, C: float = 0.5) -> Settings:
+        return _settings({"mechanism": {**TERMS, "C": C}}, process={"sensitive": list(names)})
+
+    traces = [("ab", "flu"), ("ab", "cold"), ("ab", "cough")] * 60
+    log = EventLog.from_traces(traces, "ill")
+    exposure = replace(_attempt().exposure, log=log, complete=np.ones(180, dtype=np.bool_), sensitive=("ill",))
+    with _service(tmp_path, settings("ill", "age")) as service:
+        decision = service.decide_attempt("p", replace(_attempt(), exposure=exposure))
+        assert (decision.status, decision.audit["bounded"]) == ("sealed", ["ill", "age"])
+    assert _warnings(caplog) == []
+    with _service(tmp_path, settings("age")) as service:
+        sentences = ["values of ill are not bounded by C (they were at release 1)"]
+        assert _warnings(caplog) == [f"p: looser than its last release: {sentences[0]}"]
+        assert service.decide_attempt("p", _attempt("p@2.0.0")).audit["looser"] == sentences
+    caplog.clear()
+    with _service(tmp_path, settings("age", "ill", C=1)) as service:
+        assert _warnings(caplog) == ["p: looser than its last release: C is 1.0 (0.5 at release 2)"]
+        assert "bounded" not in service.decide_attempt("p", _attempt("p@3.0.0")).audit
 
 
 @pytest.mark.parametrize(

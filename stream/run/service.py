@@ -208,6 +208,60 @@ class ReleaseService:
         """Close the ledger and unlock the folder."""
         self._opened.close()
 
+    # opening
+
+    def _former(self) -> list[Account]:
+        """Return the accounts of publications that the configuration no longer names.
+
+        A renamed publication has an account under its former name.
+        """
+        configured = {publication.name for publication in self.settings.publication}
+        accounts = self.ledger.view.accounts
+        former = [name for name, account in accounts.items() if account.charges or account.seals]
+        return [accounts[name] for name in sorted(set(former) - configured)]
+
+    def _audiences(self) -> list[Audience]:
+        """Make one series for each audience, over its publications whose records are cases.
+
+        Each of the other publications has a series of its own.
+        """
+        members_of: dict[str, list[Publication]] = {}
+        unlinked = []
+        for publication in self.settings.publication:
+            if publication.build_mechanism.perspective is None:
+                unlinked.append(publication)
+            else:
+                members_of.setdefault(publication.audience, []).append(publication)
+        series = [self._audience(name, members) for name, members in members_of.items()]
+        return [*series, *(self._audience(None, [publication]) for publication in unlinked)]
+
+    def _audience(self, name: str | None, members: Sequence[Publication]) -> Audience:
+        repairs = any(publication.gate.on_violation == "repair" for publication in members)
+        max_lookback: int | None
+        if name is None:  # none of its records is a case: nothing links one release with another
+            max_lookback = 1
+        elif any(publication.waits for publication in members):  # no case is in two releases
+            max_lookback = 0
+        elif repairs:
+            max_lookback = None  # a repair compares with all earlier releases
+        else:
+            max_lookback = reach(audit for publication in members for audit in publication.build_audits)
+        names = [publication.name for publication in members]
+        return Audience(name, names, self.ledger, self.folder, max_lookback=max_lookback, mirror=self.mirror)
+
+    def _read_earlier(self) -> None:
+        """Read the releases that audits look back at. Recovery must have brought their files first."""
+        publications = self.settings.publication
+        sharing = {member.name for member in publications if member.build_mechanism.shares_memory}
+        for audience in self.audiences:
+            if audience.name is not None:
+                refuse_apart(audience.seals, audience.name, sharing.intersection(audience.members))
+            # The property reads the files: a release that cannot be read is reported at the start, and not only with
+            # the next cut.
+            _ = audience.earlier
+
+    # terms of a publication, compared with those of its last release
+
     def _warn_of_looser_terms(self) -> None:
         """Log the terms that protect less than those of the last release, and an approval that was dropped."""
         for publication in self.settings.publication:
@@ -312,6 +366,8 @@ class ReleaseService:
                     "the former attribute again, or give the publication a new name"
                 )
 
+    # archive, copy of the configuration, and mirror
+
     def _warn_of_kept_archive(self) -> None:
         """Warn of an archive that a former configuration left: nothing removes its events any more."""
         if self.settings.process.archive is None and self.archive.segments():
@@ -357,6 +413,8 @@ class ReleaseService:
             self.mirror.restore(name, pipeline.account, self.folder, required=True)
             if contents:
                 self.mirror.renew(name, pipeline.account, self.folder)
+
+    # rules of the fold
 
     def rules(self, *, embedded: bool) -> FoldRules:
         """Return the rules of the fold, from the configuration.
@@ -414,13 +472,13 @@ class ReleaseService:
                 refuse_without_start(publication)
             return publication.start_ns
         # Recorded for every publication, also for those with a start.
-        first_seen = self._seen(publication.name)
+        first_seen = self._first_seen_or_now(publication.name)
         if not lacks_start:
             return publication.start_ns
         every = publication.build_window.every or 1
         return first_seen // every * every
 
-    def _seen(self, name: str) -> int:
+    def _first_seen_or_now(self, name: str) -> int:
         """Return when (ns) the ledger first recorded a publication, and record it now if it is new.
 
         The wait for a first release is counted from the same moment, so a restart does not reset its alert.
@@ -434,6 +492,8 @@ class ReleaseService:
     def first_seen(self, name: str) -> int | None:
         """Return when (ns) the ledger first recorded a publication, if it did."""
         return self.ledger.view.first_seen.get(name)
+
+    # decisions
 
     def publish_due(self) -> None:
         """Publish the sealed releases whose moment has come."""
@@ -509,6 +569,8 @@ class ReleaseService:
         if decision.order == "approve":
             _refuse_stopped(fold, decision.publication, decision.number)
         return self.rule(decision)
+
+    # the attempt of a cut
 
     def attempt(self, fold: Fold, cut: Cut) -> Attempt:
         """Return the attempt of a cut: what the cut exposes, and its counts."""
@@ -624,6 +686,8 @@ class ReleaseService:
             roles = {self.pseudonyms.resource(name): role for name, role in roles.items()}
         return with_roles(log, roles, getattr(pipeline.spec.mechanism, "K", GROUP), pipeline.roles_shown)
 
+    # the state
+
     def checkpoint(self, fold: Fold, *, in_full: bool = False) -> None:
         """Save the state between two records, when every cut so far has its durable decision.
 
@@ -689,6 +753,8 @@ class ReleaseService:
             self.checkpoint(fold, in_full=True)
         return report
 
+    # figures for status, metrics and verdicts
+
     def tail(self, fold: Fold, name: str) -> dict[str, int | None]:
         """Return how many events are released, suppressed, pending and late after the last one.
 
@@ -753,46 +819,6 @@ class ReleaseService:
                 names.append(name)
         return names
 
-    def _audiences(self) -> list[Audience]:
-        """Make one series for each audience, over its publications whose records are cases.
-
-        Each of the other publications has a series of its own.
-        """
-        members_of: dict[str, list[Publication]] = {}
-        unlinked = []
-        for publication in self.settings.publication:
-            if publication.build_mechanism.perspective is None:
-                unlinked.append(publication)
-            else:
-                members_of.setdefault(publication.audience, []).append(publication)
-        series = [self._audience(name, members) for name, members in members_of.items()]
-        return [*series, *(self._audience(None, [publication]) for publication in unlinked)]
-
-    def _audience(self, name: str | None, members: Sequence[Publication]) -> Audience:
-        repairs = any(publication.gate.on_violation == "repair" for publication in members)
-        max_lookback: int | None
-        if name is None:  # none of its records is a case: nothing links one release with another
-            max_lookback = 1
-        elif any(publication.waits for publication in members):  # no case is in two releases
-            max_lookback = 0
-        elif repairs:
-            max_lookback = None  # a repair compares with all earlier releases
-        else:
-            max_lookback = reach(audit for publication in members for audit in publication.build_audits)
-        names = [publication.name for publication in members]
-        return Audience(name, names, self.ledger, self.folder, max_lookback=max_lookback, mirror=self.mirror)
-
-    def _read_earlier(self) -> None:
-        """Read the releases that audits look back at. Recovery must have brought their files first."""
-        publications = self.settings.publication
-        sharing = {member.name for member in publications if member.build_mechanism.shares_memory}
-        for audience in self.audiences:
-            if audience.name is not None:
-                refuse_apart(audience.seals, audience.name, sharing.intersection(audience.members))
-            # The property reads the files: a release that cannot be read is reported at the start, and not only with
-            # the next cut.
-            _ = audience.earlier
-
     def series(self) -> dict[str, PublicationSeries]:
         """Return what was released and refused so far, by publication, former ones included.
 
@@ -830,16 +856,6 @@ class ReleaseService:
             return read_audit(self.folder.release(publication, number), kind)
         except RefusedError:
             return None
-
-    def _former(self) -> list[Account]:
-        """Return the accounts of publications that the configuration no longer names.
-
-        A renamed publication has an account under its former name.
-        """
-        configured = {publication.name for publication in self.settings.publication}
-        accounts = self.ledger.view.accounts
-        former = [name for name, account in accounts.items() if account.charges or account.seals]
-        return [accounts[name] for name in sorted(set(former) - configured)]
 
 
 def _refuse_stopped(fold: Fold, name: str, number: int) -> None:

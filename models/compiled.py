@@ -37,8 +37,8 @@ _TYPES: Any = numba.types
 def _load_quickly(cache: Any) -> None:
     """Let the cache of a kernel load without tables that only compiling needs, and survive an upgrade.
 
-    These tables cost every command a fifth of a second. Kernels on numbers and arrays need nothing else of numba's
-    runtime than what is initialized here. A version of numba that lacks these inner names loads in its own way.
+    These tables cost every command a fifth of a second. Kernels on numbers and arrays need no more of numba's
+    runtime than is initialized here. A version of numba that lacks these inner names loads in its own way.
     """
     try:
         from numba.core.runtime.nrt import rtsys
@@ -70,8 +70,8 @@ def _keep_consistent(compiled: Any) -> None:
 
     * It compares the file of a kernel, but not the kernels and constants that are compiled into it. They are
       added to the stamp of the source.
-    * It writes the index before the code, under a number that code of an earlier source may have: a process that
-      reads in between would run that code. Here the code is written first.
+    * It writes the index before the code, under a number that code of an earlier source may have. A process
+      that reads in between would run that code. Here the code is written first.
     * Two processes that compile for different signatures at once take one number. Here numbers are random.
 
     A version of numba that lacks these inner names keeps its code in its own way.
@@ -103,8 +103,8 @@ def _keep_consistent(compiled: Any) -> None:
         names = {**load_index(), key: name}
         save_index(names)
         if is_first:
-            # Other files are of an earlier source. If one is new code that another process is about to enter in
-            # the index, it is compiled once more.
+            # Other files are of an earlier source. New code that another process is about to enter in the
+            # index may be among them: it is compiled once more.
             for path in folder.glob(f"{glob.escape(base)}.*.nbc"):
                 if path.name not in names.values():
                     path.unlink(missing_ok=True)

@@ -158,7 +158,7 @@ def suppress(
     view, bounds
         The log as the adversary sees it; L, K and C.
     preferred
-        Items that global suppression would remove, which enter last; or a `Choice`, which ranks and values items.
+        Items that global suppression would remove, which enter last; or a `Choice`.
     bans
         Candidates that no case may match, whatever their counts.
     effort, seed

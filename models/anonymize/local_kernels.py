@@ -8,8 +8,8 @@ The traces of all rows lie one after the other, and so do the bans:
     ban_starts   0    2      5        ban b is ban_codes[ban_starts[b] : ban_starts[b + 1]]
     ban_codes    0 1  2 0 1
 
-A row contains a ban as a subsequence of its kept positions. Masks of items (`_masks`) rule out most pairs of a row
-and a ban before they are compared.
+A row contains a ban as a subsequence of its kept positions. Before a row and a ban are compared, masks of items
+(`_masks`) rule out most of these pairs.
 """
 
 from __future__ import annotations
@@ -204,7 +204,7 @@ def next_gaps(
     priority
         int64[items], rank of each item.
     ban_starts, ban_codes, hidden_by_ban, trigger_starts, alone
-        The bans, as of `Bans.by_trigger`. A ban that a trace contains did not bind its row (it is value-aware),
+        The bans, as of `Bans.by_trigger`. A ban that a trace contains is value-aware: it did not bind the row,
         and hid nothing there.
     once
         bool[items], items that no source case has twice: they are never hidden in a trace that shows them.

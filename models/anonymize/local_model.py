@@ -296,7 +296,10 @@ def moved(priority: Ints, item: int, place: int) -> Ints:
 def _new_bans(
     view: TraceView, kept: Flags, violations: Violations, bounds: TlkcBounds, value_aware: bool
 ) -> tuple[list[tuple[int, ...]], list[frozenset[int] | None]]:
-    """Return the candidates to ban, and the rows that each binds (None: all; an empty list: all rows for each)."""
+    """Return the candidates to ban, and the rows that each binds.
+
+    None binds all rows; an empty list has None for each candidate.
+    """
     candidates = violations.candidates()
     if not value_aware:
         return candidates, []

@@ -67,7 +67,7 @@ def mend_gap(settings: Settings, source: Source, output: Path, action: str) -> l
     Raises
     ------
     InputError
-        If the coordinator of `output` reports no gap. For `rewind`, also if ingest workers still run, or if all
+        If the coordinator of `output` reports no gap. For `rewind`, also if ingest workers still run, or all
         missing events are gone from their topics.
     """
     status = read_status(output)

@@ -115,7 +115,7 @@ class HistoryRow(TypedDict):
     decision
         Decision of the gate (with `warned` and `repaired` the reasons state its findings).
     late
-        Accepted events up to the cut that came too late for any release: after their window, or after their case.
+        Accepted events up to the cut that came too late for any release: after their window or their case.
     """
 
     publication: str

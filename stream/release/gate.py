@@ -191,7 +191,7 @@ def _refuse_bounds_on_data(policy: GatePolicy, mechanism: Mechanism, place: str,
 
 
 class BudgetLimits(NamedTuple):
-    """The most epsilon and delta that a publication, or all of a process, may spend together; None if not set."""
+    """The most epsilon and delta that a publication, or a whole process, may spend; None if not set."""
 
     epsilon: Fraction | None = None
     delta: Fraction | None = None
@@ -215,7 +215,8 @@ class ExceededLimit(NamedTuple):
     @property
     def text(self) -> str:
         """The amounts, for the reason of a refusal."""
-        return f"spent {float(self.spent):g}, with this release {float(self.reached):g}, limit {float(self.limit):g}"
+        spent, reached, limit = float(self.spent), float(self.reached), float(self.limit)
+        return f"spent {spent:g}, with this release {reached:g}, limit {limit:g}"
 
 
 def before_noise(

@@ -295,7 +295,7 @@ class _ReadBackCheck:
         return self.candidate.showing(log.with_columns(case=values, event={}))
 
     def _with_shown_values(self, log: EventLog) -> ReleaseRecord:
-        """Return the log that was read, each case with the sensitive values that it shows; `other` is no value."""
+        """Return the log that was read, with the sensitive values that it shows; `other` is no value."""
         classes = {}
         for name in self._shown_sensitive:
             shown = log.case_values(name).decode() if _has_attribute(log, name) else [None] * log.n_cases

@@ -277,7 +277,10 @@ class PublishedCohorts:
         claim = kept.claim
         if claim is not None and claim.get("knowledge") == "rel":
             claim = {"clock": "utc", **claim}  # earlier versions had no other clock
-        pending = {(first, second): Pending(*facts) for first, second, *facts in kept.pending}
+        pending = {
+            (first, second): Pending(cases, events, owed, mean)
+            for first, second, cases, events, owed, mean in kept.pending
+        }
         return replace(cls.of(kept.cohorts, items, claim), waiting=kept.waiting, pending=pending, former=kept.former)
 
     def memory(self) -> Memory:

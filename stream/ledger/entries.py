@@ -389,34 +389,6 @@ def key_of(entry: Entry) -> str | None:
             return None
 
 
-def charge_body(
-    charge: Charge, redraw: int = 0, accounting: Accounting = PURE, draws: Iterable[Draw] = ()
-) -> ChargeBody:
-    """Return what the ledger keeps of a charge.
-
-    Parameters
-    ----------
-    charge
-        The exact charge.
-    redraw
-        Number of the redraw; see `charge_key`.
-    accounting
-        How the charges of the ledger are added up.
-    draws
-        The noise that the charge pays for; empty if the mechanism does not state it.
-    """
-    alone = accounting.loss(charge)
-    body = ChargeBody(
-        epsilon=str(alone.epsilon),
-        delta=str(alone.delta),
-        redraw=redraw,
-        draws=tuple(DrawBody.of(draw) for draw in draws),
-    )
-    if not charge.rho:
-        return body
-    return msgspec.structs.replace(body, rho=str(charge.rho), tail=str(charge.delta))
-
-
 def charge_entry(
     publication: str,
     cut: str,
@@ -440,4 +412,13 @@ def charge_entry(
     draws
         The noise that the charge pays for; empty if the mechanism does not state it.
     """
-    return ChargeEntry(publication=publication, cut=cut, body=charge_body(charge, redraw, accounting, draws))
+    alone = accounting.loss(charge)
+    body = ChargeBody(
+        epsilon=str(alone.epsilon),
+        delta=str(alone.delta),
+        redraw=redraw,
+        draws=tuple(DrawBody.of(draw) for draw in draws),
+    )
+    if charge.rho:
+        body = msgspec.structs.replace(body, rho=str(charge.rho), tail=str(charge.delta))
+    return ChargeEntry(publication=publication, cut=cut, body=body)

@@ -21,11 +21,9 @@ from typing import Literal
 
 import msgspec
 
-from models.dp.budget import Charge, Draw
-from models.dp.zcdp import PURE, Accounting
 from models.errors import RefusedError
 from stream.fold.records import position_of
-from stream.ledger.entries import CASES, ChargeBody, ChargeEntry, charge_body
+from stream.ledger.entries import CASES, ChargeBody, ChargeEntry
 
 Accumulate = Literal["none", "sum", "tree", "factorized"]
 """Shape of the sums by which noisy counts of a series add up to a log over everything so far, if they do."""
@@ -51,28 +49,12 @@ class OncePerCase:
     enforced: bool
     accumulate: Accumulate = "none"
 
-    def body(
-        self, charge: Charge, redraw: int, accounting: Accounting = PURE, draws: Iterable[Draw] = ()
-    ) -> ChargeBody:
-        """Return the body of a charge under these terms, for the ledger.
-
-        Parameters
-        ----------
-        charge
-            The exact charge.
-        redraw
-            Number of the redraw; see `charge_key`.
-        accounting
-            How the charges of the ledger are added up.
-        draws
-            The noise that the charge pays for; empty if the mechanism does not state it.
-        """
-        return msgspec.structs.replace(
-            charge_body(charge, redraw, accounting, draws),
-            scope=CASES,
-            cases_per_person=self.cases_per_person,
-            enforced=self.enforced,
+    def with_terms(self, entry: ChargeEntry) -> ChargeEntry:
+        """Return the entry of a charge under these terms, for the ledger."""
+        body = msgspec.structs.replace(
+            entry.body, scope=CASES, cases_per_person=self.cases_per_person, enforced=self.enforced
         )
+        return msgspec.structs.replace(entry, body=body)
 
     def matches(self, body: ChargeBody) -> bool:
         """Return whether a charge was committed under these terms."""

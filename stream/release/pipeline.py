@@ -24,8 +24,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal, Protocol, cast
 
-import msgspec
-
 from connectors.store.base import Store, check_unfinished
 from models.anonymize.sensitive import refuse_identifying
 from models.dp.account import AccountedLoss, loss
@@ -353,8 +351,7 @@ class Pipeline:
         once, redraw = self.spec.once, self.account.redraws[cut]
         entry = charge_entry(self.name, cut, charge, redraw, self.spec.accounting, self.spec.draws)
         if once is not None:
-            body = once.body(charge, redraw, self.spec.accounting, self.spec.draws)
-            entry = msgspec.structs.replace(entry, body=body)
+            entry = once.with_terms(entry)
         # The ledger keeps the first charge of a cut, so this may be that of a crashed attempt.
         committed = self.ledger.append(entry).body
         if committed.scope and (once is None or not once.matches(committed)):

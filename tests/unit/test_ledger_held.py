@@ -11,7 +11,7 @@ from models.dp.budget import Charge
 from models.dp.spending import ReleaseCharge
 from models.dp.zcdp import Accounting, epsilon_of
 from models.errors import RefusedError
-from stream.ledger.entries import ApprovalBody, ChargeBody, charge_body, charge_entry, key_of
+from stream.ledger.entries import ApprovalBody, ChargeBody, charge_entry, key_of
 from stream.ledger.sqlite import SqliteLedger, is_copy, refuse_other_accounting
 from stream.ledger.view import LedgerView
 from stream.release.reason import of_record, ruled
@@ -100,16 +100,15 @@ def test_a_charge_of_rho_says_both() -> None:
     """rho and the delta of thresholds exactly; with them the draw alone as epsilon and delta. A charge of
     epsilon has neither field."""
     adds = Accounting("zcdp", Fraction(1, 10**7))
-    body = charge_body(RHO, 3, adds)
+    body = charge_entry("p", "a", RHO, 3, adds).body
     assert (body.rho, body.tail, body.redraw) == ("1/50", "1/1000000", 3)
     assert body.charge == RHO
     assert body.accounting == "zcdp"
     assert Fraction(body.epsilon) == epsilon_of(RHO.rho, adds.conversion_delta)
     assert Fraction(body.delta) == RHO.delta + adds.conversion_delta
-    pure = charge_body(Charge(Fraction(1, 3), Fraction(1, 7)))
+    pure = charge_entry("p", "a", Charge(Fraction(1, 3), Fraction(1, 7))).body
     assert pure == ChargeBody(epsilon="1/3", delta="1/7")
     assert pure.accounting == "pure"
-    assert charge_entry("p", "a", RHO, 1, adds).body == charge_body(RHO, 1, adds)
 
 
 def test_a_ledger_adds_up_in_one_way() -> None:

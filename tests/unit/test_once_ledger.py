@@ -33,8 +33,7 @@ def ledger(tmp_path: Path) -> SqliteLedger:
 
 
 def once_entry(cut: str, epsilon: Fraction, delta: Fraction = DELTA, redraw: int = 0) -> ChargeEntry:
-    body = OncePerCase(1, False).body(Charge(epsilon, delta), redraw)
-    return ChargeEntry(publication="p", cut=cut, body=body)
+    return OncePerCase(1, False).with_terms(charge_entry("p", cut, Charge(epsilon, delta), redraw))
 
 
 def test_the_largest_charge_is_spent(ledger: SqliteLedger) -> None:
@@ -116,9 +115,8 @@ def test_an_older_program_adds_up_what_it_does_not_know() -> None:
     assert b'"scope":"cases"' in line
     assert b'"cases_per_person":1' in line
     assert b"enforced" not in line
-    assert b'"enforced":true' in write_entry(
-        ChargeEntry(publication="p", cut="a", body=OncePerCase(1, True).body(Charge(TENTH, DELTA), 0))
-    )
+    enforced = OncePerCase(1, True).with_terms(charge_entry("p", "a", Charge(TENTH, DELTA)))
+    assert b'"enforced":true' in write_entry(enforced)
     assert b'"epsilon":"1/10"' in line
     assert read_entry(line) == once_entry("a", TENTH)
     assert b"scope" not in write_entry(charge_entry("p", "a", Charge(TENTH, DELTA)))

@@ -19,7 +19,7 @@ tlkc-privacy-extended-2021, Def. 14 (the definition that is tested).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -116,7 +116,7 @@ def one_case_per_row(view: TraceView) -> TraceView:
 
 def shortened_by_value(view: TraceView, state: SafeState) -> int:
     """Return the number of cases that value-aware bans shorten: each of these reveals that it has a value."""
-    public = Bans(tuple(ban for k, ban in enumerate(state.bans.candidates) if k not in state.bans.holders))
+    public = state.bans.where(state.bans.binds_all)
     kept = project_onto(Reach(view), state.priority, public)
     return int(view.weight[np.unique(view.row_of_position[kept & ~state.kept])].sum())
 
@@ -190,11 +190,19 @@ def suppress(
         priority = default_priority(view, preferred)
         value = events
     reach = Reach(rows)
-    state = close(reach, bounds, priority, Bans(tuple(bans)), value, value_aware=value_aware)
+    state = close(reach, bounds, priority, Bans.of(bans), value, value_aware=value_aware)
     generator = np.random.default_rng(seed)
     if effort:
         state = improve(
-            reach, bounds, state, value, effort, generator, fixed=bans, value_aware=value_aware, progress=progress
+            reach,
+            bounds,
+            state,
+            value,
+            effort,
+            generator,
+            fixed=Bans.of(bans),
+            value_aware=value_aware,
+            progress=progress,
         )
     if max_minimality is None or value_aware:
         return rows, state, audit(reach, bounds, state)
@@ -220,8 +228,7 @@ COOLING = 0.001
 REINSERT, PART = 0.4, 0.3
 """Shares of the first two kinds of proposals; the third has the rest."""
 
-Ban = tuple[int, ...]
-Proposal = tuple[Ints, list[Ban]]
+Proposal = tuple[Ints, Bans]
 """Priorities, and the avoidable bans that stay."""
 
 
@@ -233,7 +240,7 @@ def improve(
     effort: int,
     generator: np.random.Generator,
     *,
-    fixed: Collection[Ban] = (),
+    fixed: Bans,
     value_aware: bool = False,
     progress: Callable[[int], None] = lambda _: None,
 ) -> SafeState:
@@ -267,15 +274,16 @@ def improve(
     Kirkpatrick, Gelatt and Vecchi (1983), Optimization by simulated annealing.
     """
     view = reach.view
-    lasting = {**unavoidable(view, bounds), **dict.fromkeys(fixed)}
+    lasting = unavoidable(view, bounds)
+    lasting = lasting.plus(_others(reach, fixed, lasting))
     best = current = start
     for step in range(effort):
         temperature = COOLING * float(events.sum()) * (1 - step / effort)
-        priority, kept = _proposal(view, current, _avoidable(current.bans, lasting), events, generator)
+        avoidable = _others(reach, current.bans.where(current.bans.binds_all), lasting)
+        priority, kept = _proposal(view, current, avoidable, events, generator)
         # Accept a state of `loss` fewer events with the chance exp(-loss / temperature).
         least = current.events + math.floor(temperature * math.log(1 - generator.random()))
-        bans = Bans((*lasting, *kept))
-        trial = attempt(reach, bounds, priority, bans, events, value_aware=value_aware, least=least)
+        trial = attempt(reach, bounds, priority, lasting.plus(kept), events, value_aware=value_aware, least=least)
         if trial is not None:
             current = trial
             best = max(best, trial, key=lambda state: state.events)
@@ -283,50 +291,48 @@ def improve(
     return best
 
 
-def unavoidable(view: TraceView, bounds: TlkcBounds) -> dict[Ban, None]:
+def unavoidable(view: TraceView, bounds: TlkcBounds) -> Bans:
     """Return the minimal candidates below K in the source, in order.
 
     Removing events never raises a support, so every method must ban them.
     """
-    bans: dict[Ban, None] = {}  # used as a set that keeps its order
-    for level in minimal_violations(view, bounds).levels:
-        below_k = level.candidates[level.reason == BELOW_K]
-        bans.update(dict.fromkeys(map(tuple, below_k.tolist())))
-    return bans
+    levels = minimal_violations(view, bounds).levels
+    return Bans.of_levels([level.candidates[level.reason == BELOW_K] for level in levels])
 
 
-def _avoidable(bans: Bans, lasting: Collection[Ban]) -> list[Ban]:
-    """Return the other bans, without those that bind some rows only."""
-    return [ban for k, ban in enumerate(bans.candidates) if ban not in lasting and k not in bans.holders]
+def _others(reach: Reach, bans: Bans, than: Bans) -> Bans:
+    """Return the bans that are not among others."""
+    return bans.where(~np.isin(reach.numbers(bans), reach.numbers(than)))
 
 
 def _proposal(
-    view: TraceView, current: SafeState, bans: list[Ban], events: Ints, generator: np.random.Generator
+    view: TraceView, current: SafeState, bans: Bans, events: Ints, generator: np.random.Generator
 ) -> Proposal:
     kind = generator.random()
     lost = np.bincount(view.codes[~current.kept], events[~current.kept], len(view.alphabet))
     if kind < REINSERT and lost.any():
         return _reinserted(current.priority, bans, lost, generator)
-    if kind < REINSERT + PART and bans:
+    if kind < REINSERT + PART and len(bans):
         return current.priority, _parted(bans, generator)
     return _thinned(current.priority, bans, generator)
 
 
-def _reinserted(priority: Ints, bans: list[Ban], lost: Ints, generator: np.random.Generator) -> Proposal:
+def _reinserted(priority: Ints, bans: Bans, lost: Ints, generator: np.random.Generator) -> Proposal:
     item = int(generator.choice(len(lost), p=lost / lost.sum()))
     place = int(generator.integers(priority[item] + 1))
-    return moved(priority, item, place), [ban for ban in bans if item not in ban]
+    return moved(priority, item, place), bans.where(~bans.naming((item,)))
 
 
-def _parted(bans: list[Ban], generator: np.random.Generator) -> list[Ban]:
-    ban = bans[int(generator.integers(len(bans)))]
-    pair = set(generator.choice(ban, min(2, len(ban)), replace=False).tolist())
-    return [other for other in bans if not pair.issubset(other)]
+def _parted(bans: Bans, generator: np.random.Generator) -> Bans:
+    number = int(generator.integers(len(bans)))
+    ban = bans.codes[bans.starts[number] : bans.starts[number + 1]]
+    pair = generator.choice(ban, min(2, len(ban)), replace=False)
+    return bans.where(~bans.naming(pair.tolist()))
 
 
-def _thinned(priority: Ints, bans: Iterable[Ban], generator: np.random.Generator) -> Proposal:
+def _thinned(priority: Ints, bans: Bans, generator: np.random.Generator) -> Proposal:
     share = generator.random()
     if generator.random() < 1 / 2:
         item, place = (int(number) for number in generator.integers(len(priority), size=2))
         priority = moved(priority, item, place)
-    return priority, [ban for ban in bans if generator.random() < share]
+    return priority, bans.where(generator.random(len(bans)) < share)

@@ -40,7 +40,7 @@ def touched(starts: Array, codes: Array, kept: Array, ban_starts: Array, ban_cod
     """Return the rows whose kept trace contains some ban, bool[R]."""
     rows = len(starts) - 1
     result = np.zeros(rows, dtype=np.bool_)
-    masks = _masks(ban_starts, ban_codes)
+    masks = masks_of(ban_starts, ban_codes)
     for row in range(rows):
         first, last = starts[row], starts[row + 1]
         items_of_row = np.uint64(0)
@@ -57,7 +57,7 @@ def touched(starts: Array, codes: Array, kept: Array, ban_starts: Array, ban_cod
 
 
 @kernel
-def _masks(ban_starts: Array, ban_codes: Array) -> Array:
+def masks_of(ban_starts: Array, ban_codes: Array) -> Array:
     """Return the items of each ban as bits (code modulo 64).
 
     A row that lacks one of these bits does not contain the ban.
@@ -76,11 +76,11 @@ def containing(starts: Array, codes: Array, ban_starts: Array, ban_codes: Array)
     Only the rows with the rarest item of a ban are compared: with many activities these are few.
     """
     everything = np.ones(len(codes), dtype=np.bool_)
-    masks = _masks(ban_starts, ban_codes)
-    items_of_rows = _masks(starts, codes)
+    masks = masks_of(ban_starts, ban_codes)
+    items_of_rows = masks_of(starts, codes)
     item_starts, item_rows = _rows_by_item(starts, codes, _one_above(codes, ban_codes))
     ends = np.zeros(len(masks), dtype=np.int64)
-    found_rows = np.empty(1024, dtype=np.int64)
+    found_rows = np.empty(1024, dtype=np.int32)
     filled = 0
     for b in range(len(masks)):
         ban = ban_codes[ban_starts[b] : ban_starts[b + 1]]
@@ -90,7 +90,7 @@ def containing(starts: Array, codes: Array, ban_starts: Array, ban_codes: Array)
                 rarest = item
         rows = item_rows[item_starts[rarest] : item_starts[rarest + 1]]
         if filled + len(rows) > len(found_rows):
-            longer = np.empty(2 * len(found_rows) + len(rows), dtype=np.int64)
+            longer = np.empty(2 * len(found_rows) + len(rows), dtype=np.int32)
             longer[:filled] = found_rows[:filled]
             found_rows = longer
         for row in rows:
@@ -125,7 +125,7 @@ def _rows_by_item(starts: Array, codes: Array, n_items: int) -> tuple[Array, Arr
                 last_row[item] = row
                 item_starts[item + 1] += 1
     item_starts = np.cumsum(item_starts)
-    item_rows = np.empty(item_starts[-1], dtype=np.int64)
+    item_rows = np.empty(item_starts[-1], dtype=np.int32)
     filled = item_starts[:-1].copy()
     last_row[:] = -1
     for row in range(len(starts) - 1):
@@ -147,16 +147,17 @@ def project(
     kept: Array,
     ban_starts: Array,
     ban_codes: Array,
-    row_starts: Array,
-    row_bans: Array,
+    masks: Array,
+    binding_starts: Array,
+    binding: Array,
 ) -> None:
     """Rebuild `kept` for the chosen rows.
 
     Events enter by priority of their item, then by place; one that would complete a ban stays out.
-    `row_starts` and `row_bans` give the bans that bind each row.
+    `masks` are those of the bans. `binding_starts` and `binding` give the bans that bind each chosen row.
     """
-    masks = _masks(ban_starts, ban_codes)
-    for row in chosen:
+    for i in range(len(chosen)):
+        row = chosen[i]
         first, last = starts[row], starts[row + 1]
         kept[first:last] = False
         entered_items = np.uint64(0)
@@ -168,8 +169,7 @@ def project(
             place = first + k
             item = np.uint64(1) << np.uint64(codes[place] & 63)
             kept[place] = True
-            for i in range(row_starts[row], row_starts[row + 1]):
-                b = row_bans[i]
+            for b in binding[binding_starts[i] : binding_starts[i + 1]]:
                 # Only a ban with this item, all of whose items have entered, can be completed by it.
                 if masks[b] & item == 0 or masks[b] & ~(entered_items | item) != 0:
                     continue
@@ -306,18 +306,19 @@ def _completing(trace: Array, item: int, ban: Array, priority: Array) -> tuple[i
 
 
 @kernel
-def possible_cases(weight: Array, offsets: Array, gaps: Array, wanted_starts: Array, wanted_codes: Array) -> Array:
+def possible_cases(
+    weight: Array, offsets: Array, gaps: Array, wanted_starts: Array, wanted_codes: Array, by_first_item: Array
+) -> Array:
     """Count the released cases whose source trace may have contained each candidate, int64[wanted].
 
     `offsets` and `gaps` are those of `next_gaps`. The earliest gap after each item is enough: from an earlier gap
     everything a later one reaches is reached too.
 
-    The candidates are grouped by their first item, since a row has few of all items.
+    `by_first_item` has the candidates in the order of their first item, since a row has few of all items.
     """
     result = np.zeros(len(wanted_starts) - 1, dtype=np.int64)
     n_items = gaps.shape[1]
     first_items = wanted_codes[wanted_starts[:-1]]
-    by_first_item = np.argsort(first_items, kind="mergesort")
     group_starts = np.searchsorted(first_items[by_first_item], np.arange(n_items + 1))
     for row in range(len(weight)):
         for item in range(n_items):

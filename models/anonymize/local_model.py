@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from models.anonymize.view import TraceView
 from models.anonymize.violations import ABOVE_C, TlkcBounds, Violations, minimal_violations
@@ -15,18 +17,87 @@ from models.eventlog import Codes, Flags, Ints, places_of, starts_of
 
 
 @content_free()
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Bans:
-    """Candidates that no released case may contain; with holders, only the listed rows may not contain it."""
+    """Candidates that no released case may contain; with holders, only the listed rows may not contain it.
 
-    candidates: tuple[tuple[int, ...], ...] = ()
-    holders: dict[int, frozenset[int]] = field(default_factory=dict)
+    A log of many activities has hundreds of thousands of them, so they are arrays.
 
-    def plus(self, new: Iterable[tuple[int, ...]], holders: Sequence[frozenset[int] | None] = ()) -> Bans:
-        """Return these bans and more; `holders[k]` limits the k-th new one to some rows."""
-        first_new = len(self.candidates)
-        limited = {first_new + k: rows for k, rows in enumerate(holders) if rows is not None}
-        return Bans((*self.candidates, *new), {**self.holders, **limited})
+    Attributes
+    ----------
+    starts : int64[N + 1]
+        Where each candidate begins in `codes`.
+    codes : int32
+        Items of the candidates.
+    holders
+        By place of a candidate, the rows that it binds. A candidate that is not named binds every row.
+    """
+
+    starts: Ints = field(default_factory=lambda: np.zeros(1, dtype=np.int64))
+    codes: Codes = field(default_factory=lambda: np.empty(0, dtype=np.int32))
+    holders: Mapping[int, frozenset[int]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, candidates: Sequence[tuple[int, ...]], holders: Mapping[int, frozenset[int]] | None = None) -> Bans:
+        """Return the bans of candidates that are written as tuples."""
+        starts = starts_of(np.asarray([len(candidate) for candidate in candidates], dtype=np.int64))
+        codes = np.asarray([code for candidate in candidates for code in candidate], dtype=np.int32)
+        return cls(starts, codes, holders or {})
+
+    @classmethod
+    def of_levels(cls, levels: Sequence[Codes], holders: Mapping[int, frozenset[int]] | None = None) -> Bans:
+        """Return the bans of candidates by size: int32[N, size] each."""
+        lengths = np.repeat([level.shape[1] for level in levels], [len(level) for level in levels])
+        codes = [np.empty(0, dtype=np.int32), *(level.ravel() for level in levels)]
+        return cls(starts_of(lengths), np.concatenate(codes), holders or {})
+
+    def __len__(self) -> int:
+        """Return the number of candidates."""
+        return len(self.starts) - 1
+
+    @property
+    def candidates(self) -> list[tuple[int, ...]]:
+        """The candidates as tuples."""
+        codes = self.codes.tolist()
+        return [tuple(codes[begin:end]) for begin, end in itertools.pairwise(self.starts.tolist())]
+
+    @property
+    def alone(self) -> Codes:
+        """Items that are a ban by themselves."""
+        items: Codes = self.codes[self.starts[:-1][np.diff(self.starts) == 1]]
+        return items
+
+    @property
+    def binds_all(self) -> Flags:
+        """bool[N], the candidates without holders."""
+        binds_all = np.ones(len(self), dtype=np.bool_)
+        binds_all[list(self.holders)] = False
+        return binds_all
+
+    @property
+    def ban_of_code(self) -> Ints:
+        """Place of the candidate that each item of `codes` belongs to."""
+        return np.repeat(np.arange(len(self)), np.diff(self.starts))
+
+    def naming(self, items: Collection[int]) -> Flags:
+        """Return bool[N]: the candidates that have each of some items."""
+        names_all = np.ones(len(self), dtype=np.bool_)
+        for item in items:
+            names_item = np.zeros(len(self), dtype=np.bool_)
+            names_item[self.ban_of_code[self.codes == item]] = True
+            names_all &= names_item
+        return names_all
+
+    def where(self, chosen: Flags) -> Bans:
+        """Return the chosen candidates, none of which may have holders."""
+        starts, places = places_of(self.starts, np.flatnonzero(chosen))
+        return Bans(starts, self.codes[places])
+
+    def plus(self, more: Bans) -> Bans:
+        """Return these bans and more."""
+        limited = {len(self) + place: rows for place, rows in more.holders.items()}
+        starts = np.concatenate((self.starts, self.starts[-1] + more.starts[1:]))
+        return Bans(starts, np.concatenate((self.codes, more.codes)), {**self.holders, **limited})
 
     def by_trigger(self, priority: Ints) -> tuple[Ints, Codes, Codes, Ints, Codes]:
         """Return the bans by an item that a released trace must show for the ban to hide an event.
@@ -52,20 +123,17 @@ class Bans:
         alone
             int32, items that are a ban without any other event.
         """
-        starts, codes = flat(self.candidates)
-        lengths = np.diff(starts)
-        ban_of_code = np.repeat(np.arange(len(lengths)), lengths)
+        starts, codes = self.starts, self.codes
         # Each ban in the order in which its events enter.
-        entering = codes[np.lexsort((priority[codes], ban_of_code))]
-        alone = entering[starts[:-1][lengths == 1]]
+        entering = codes[np.lexsort((priority[codes], self.ban_of_code))]
 
-        longer = np.flatnonzero(lengths > 1)
+        longer = np.flatnonzero(np.diff(starts) > 1)
         trigger = entering[starts[longer + 1] - 2]
         order = np.argsort(trigger, kind="stable")
         longer = longer[order]
         trigger_starts = np.searchsorted(trigger[order], np.arange(len(priority) + 1)).astype(np.int64)
         ban_starts, places = places_of(starts, longer)
-        return ban_starts, codes[places], entering[starts[longer + 1] - 1], trigger_starts, alone
+        return ban_starts, codes[places], entering[starts[longer + 1] - 1], trigger_starts, self.alone
 
 
 class Reach:
@@ -77,26 +145,55 @@ class Reach:
 
     def __init__(self, view: TraceView) -> None:
         self.view = view
-        self._numbers: dict[tuple[int, ...], int] = {}
+        # By size of the candidates: their keys, ascending, and the number of each.
+        self._numbers: dict[int, tuple[npt.NDArray[Any], Ints]] = {}
         # Candidate n is `_codes[_starts[n] : _starts[n + 1]]`; `_rows[_row_starts[n] : _row_starts[n + 1]]` contain it.
         self._starts = self._row_starts = np.zeros(1, dtype=np.int64)
         self._codes = np.empty(0, dtype=np.int32)
-        self._rows = np.empty(0, dtype=np.int64)
+        self._masks = np.empty(0, dtype=np.uint64)
+        self._rows = np.empty(0, dtype=np.int32)
+        self._contained: tuple[Ints, Codes] | None = None  # by row, of all candidates so far
 
-    def numbers(self, candidates: Sequence[tuple[int, ...]]) -> Ints:
+    def numbers(self, bans: Bans) -> Ints:
         """Return the number of each candidate, int64[N]; those that are met for the first time are compared."""
-        from models.anonymize.local_kernels import containing
+        numbers = np.empty(len(bans), dtype=np.int64)
+        lengths = np.diff(bans.starts)
+        for size in np.unique(lengths).tolist():
+            of_size = np.flatnonzero(lengths == size)
+            _, places = places_of(bans.starts, of_size)
+            numbers[of_size] = self._numbers_of_size(bans.codes[places].reshape(-1, size))
+        return numbers
 
-        new = list(dict.fromkeys(candidate for candidate in candidates if candidate not in self._numbers))
-        if new:
-            starts, codes = flat(new)
-            row_ends, rows = containing(self.view.starts, self.view.codes, starts, codes)
-            self._numbers.update(zip(new, itertools.count(len(self._numbers))))
-            self._starts = np.concatenate((self._starts, self._starts[-1] + starts[1:]))
-            self._codes = np.concatenate((self._codes, codes))
-            self._row_starts = np.concatenate((self._row_starts, self._row_starts[-1] + row_ends))
-            self._rows = np.concatenate((self._rows, rows))
-        return np.fromiter(map(self._numbers.__getitem__, candidates), dtype=np.int64, count=len(candidates))
+    def _numbers_of_size(self, candidates: Codes) -> Ints:
+        """Return the number of each of some candidates of one size, int32[N, size]."""
+        size = candidates.shape[1]
+        keys = _keys(candidates, len(self.view.alphabet))
+        known, numbers = self._numbers.get(size, (keys[:0], np.empty(0, dtype=np.int64)))
+        places = np.searchsorted(known, keys)
+        is_new = places == len(known)
+        is_new[~is_new] = known[places[~is_new]] != keys[~is_new]
+        if not is_new.any():
+            return numbers[places]
+        new_keys, first = np.unique(keys[is_new], return_index=True)
+        new_numbers = len(self._starts) - 1 + np.arange(len(new_keys))
+        self._compare(candidates[is_new][first])
+        into = np.searchsorted(known, new_keys)
+        known, numbers = np.insert(known, into, new_keys), np.insert(numbers, into, new_numbers)
+        self._numbers[size] = known, numbers
+        return numbers[np.searchsorted(known, keys)]
+
+    def _compare(self, candidates: Codes) -> None:
+        """Find the rows that contain each of some new candidates, int32[N, size], which get the next numbers."""
+        from models.anonymize.local_kernels import containing, masks_of
+
+        new = Bans.of_levels([candidates])
+        row_ends, rows = containing(self.view.starts, self.view.codes, new.starts, new.codes)
+        self._starts = np.concatenate((self._starts, self._starts[-1] + new.starts[1:]))
+        self._codes = np.concatenate((self._codes, new.codes))
+        self._masks = np.concatenate((self._masks, masks_of(new.starts, new.codes)))
+        self._row_starts = np.concatenate((self._row_starts, self._row_starts[-1] + row_ends))
+        self._rows = np.concatenate((self._rows, rows))
+        self._contained = None
 
     def rows_with_any(self, numbers: Ints) -> Ints:
         """Return the rows that contain at least one of the numbered candidates, ascending."""
@@ -105,60 +202,55 @@ class Reach:
         contains_any[self._rows[places]] = True
         return np.flatnonzero(contains_any)
 
-    def counts(self, candidates: Sequence[tuple[int, ...]]) -> Ints:
+    def counts(self, bans: Bans) -> Ints:
         """Return the number of rows that contain each candidate."""
-        numbers = self.numbers(candidates)  # which may add rows
+        numbers = self.numbers(bans)  # which may add rows
         counts: Ints = np.diff(self._row_starts)[numbers]
         return counts
 
-    def binding(
-        self, numbers: Ints, holders: Mapping[int, Collection[int]], rows: Ints
-    ) -> tuple[Ints, Codes, Ints, Ints]:
-        """Return the bans in compressed form, and the bans that bind each of some rows.
+    def project(self, rows: Ints, bans: Bans, numbers: Ints, priority: Ints, kept: Flags) -> None:
+        """Set `kept` for some rows to the events that stay under bans, whose numbers are given, and priorities."""
+        from models.anonymize.local_kernels import project
 
-        Parameters
-        ----------
-        numbers
-            int64[N], the number of each ban.
-        holders
-            as in `Bans`.
-        rows
-            the rows that are asked for; the others get no bans.
+        binding = self._binding(rows, bans, numbers)
+        project(
+            rows, self.view.starts, self.view.codes, priority, kept, self._starts, self._codes, self._masks, *binding
+        )
 
-        Returns
-        -------
-        starts
-            int64[N + 1], where each ban begins in `codes`.
-        codes
-            int32, items of the bans.
-        row_starts
-            int64[R + 1], where the bans of each row begin in `row_bans`.
-        row_bans
-            int64, which of the N bans bind each row.
-        """
-        n_rows = len(self.view.weight)
-        is_asked = np.zeros(n_rows, dtype=np.bool_)
-        is_asked[rows] = True
+    def _contained_by_row(self) -> tuple[Ints, Codes]:
+        """Return the numbers of the candidates that each row contains, after where those of each row begin."""
+        if self._contained is None:
+            n_rows = len(self.view.weight)
+            by_row = np.argsort(self._rows.astype(np.min_scalar_type(n_rows)), kind="stable")
+            number_of_pair = np.repeat(np.arange(len(self._masks), dtype=np.int32), np.diff(self._row_starts))
+            self._contained = starts_of(np.bincount(self._rows, minlength=n_rows)), number_of_pair[by_row]
+        return self._contained
 
-        starts, code_places = places_of(self._starts, numbers)
-        by_ban, row_places = places_of(self._row_starts, numbers)
-        row_of_pair = self._rows[row_places]  # a pair is a ban and a row that contains it
-        binds = is_asked[row_of_pair]
-        for number, holding_rows in holders.items():
-            part = slice(by_ban[number], by_ban[number + 1])
-            binds[part] &= np.isin(row_of_pair[part], list(holding_rows))
-        ban_of_pair = np.repeat(np.arange(len(numbers)), np.diff(by_ban))[binds]
-        row_of_pair = row_of_pair[binds]
-
-        order = np.argsort(row_of_pair.astype(np.min_scalar_type(n_rows)), kind="stable")
-        row_starts = np.searchsorted(row_of_pair[order], np.arange(n_rows + 1)).astype(np.int64)
-        return starts, self._codes[code_places], row_starts, ban_of_pair[order]
+    def _binding(self, rows: Ints, bans: Bans, numbers: Ints) -> tuple[Ints, Codes]:
+        """Return the numbers of the bans that bind each of some rows, after where those of each row begin."""
+        row_starts, contained_by_row = self._contained_by_row()
+        starts, places = places_of(row_starts, rows)
+        contained = contained_by_row[places]
+        binds_all = np.zeros(len(self._masks), dtype=np.bool_)
+        binds_all[numbers[bans.binds_all]] = True
+        binds = binds_all[contained]
+        if bans.holders:
+            # A ban and a row as one number.
+            limited = [numbers[place] + len(self._masks) * row for place, held in bans.holders.items() for row in held]
+            binds |= np.isin(contained + len(self._masks) * np.repeat(rows, np.diff(starts)), limited)
+        return starts_of(binds)[starts], contained[binds]
 
 
-def flat(candidates: Sequence[tuple[int, ...]]) -> tuple[Ints, Codes]:
-    """Return candidates one after the other: starts and codes."""
-    starts = starts_of(np.asarray([len(candidate) for candidate in candidates], dtype=np.int64))
-    return starts, np.asarray([code for candidate in candidates for code in candidate], dtype=np.int32)
+def _keys(candidates: Codes, n_items: int) -> npt.NDArray[Any]:
+    """Return a key for each candidate, int32[N, size]; keys sort as the candidates do."""
+    size, bits = candidates.shape[1], n_items.bit_length()
+    if size * bits < 64:
+        numbers = np.zeros(len(candidates), dtype=np.int64)
+        for item in candidates.T:
+            numbers = numbers << bits | item
+        return numbers
+    # Texts of big-endian bytes: any length, and some four times as slow to compare.
+    return np.ascontiguousarray(candidates, dtype=">i4").view(f"S{4 * size}").ravel()
 
 
 @content_free("events", "rounds")
@@ -235,7 +327,7 @@ def attempt(
     view = reach.view if cases is None else replace(reach.view, weight=cases)
     has_cases = view.weight > 0
     kept = np.repeat(has_cases, np.diff(view.starts))
-    numbers = reach.numbers(bans.candidates)
+    numbers = reach.numbers(bans)
     _rebuild(reach, has_cases, priority, numbers, bans, numbers, kept)
     for rounds in range(1, len(view.codes) + 2):
         amount = int(events[kept].sum())
@@ -244,8 +336,8 @@ def attempt(
         violations = minimal_violations(projected(view, kept), bounds)
         if not len(violations):
             return SafeState(priority, bans, kept, amount, rounds)
-        new, holders = _new_bans(view, kept, violations, bounds, value_aware)
-        bans = bans.plus(new, holders)
+        new = _new_bans(view, kept, violations, bounds, value_aware)
+        bans = bans.plus(new)
         new_numbers = reach.numbers(new)
         numbers = np.concatenate((numbers, new_numbers))
         _rebuild(reach, has_cases, priority, numbers, bans, new_numbers, kept)
@@ -261,7 +353,7 @@ def projected(view: TraceView, kept: Flags) -> TraceView:
 def project_onto(reach: Reach, priority: Ints, bans: Bans) -> Flags:
     """Return the events of the view of `reach` that stay under bans and priorities."""
     kept = np.ones(len(reach.view.codes), dtype=np.bool_)
-    numbers = reach.numbers(bans.candidates)
+    numbers = reach.numbers(bans)
     _rebuild(reach, reach.view.weight > 0, priority, numbers, bans, numbers, kept)
     return kept
 
@@ -270,13 +362,10 @@ def _rebuild(
     reach: Reach, has_cases: Flags, priority: Ints, numbers: Ints, bans: Bans, new_numbers: Ints, kept: Flags
 ) -> None:
     """Rebuild the rows with cases whose source contains a new ban: the others would come out as they are."""
-    from models.anonymize.local_kernels import project
-
     rows = reach.rows_with_any(new_numbers)
     rows = rows[has_cases[rows]]
     if len(rows):
-        binding = reach.binding(numbers, bans.holders, rows)
-        project(rows, reach.view.starts, reach.view.codes, priority, kept, *binding)
+        reach.project(rows, bans, numbers, priority, kept)
 
 
 def ranks(order: Sequence[int]) -> Ints:
@@ -293,27 +382,21 @@ def moved(priority: Ints, item: int, place: int) -> Ints:
     return ranks(order)
 
 
-def _new_bans(
-    view: TraceView, kept: Flags, violations: Violations, bounds: TlkcBounds, value_aware: bool
-) -> tuple[list[tuple[int, ...]], list[frozenset[int] | None]]:
-    """Return the candidates to ban, and the rows that each binds.
-
-    None binds all rows; an empty list has None for each candidate.
-    """
-    candidates = violations.candidates()
+def _new_bans(view: TraceView, kept: Flags, violations: Violations, bounds: TlkcBounds, value_aware: bool) -> Bans:
+    """Return the candidates to ban; those that few rows can cure bind these alone, if `value_aware`."""
+    new = Bans.of_levels([level.candidates for level in violations.levels])
     if not value_aware:
-        return candidates, []
-    holders = []
-    reasons = [int(reason) for level in violations.levels for reason in level.reason]
-    for candidate, reason in zip(candidates, reasons, strict=True):
-        is_cured_by_few = reason == ABOVE_C
-        holders.append(fewest_holders(view, kept, candidate, bounds) if is_cured_by_few else None)
-    return candidates, holders
+        return new
+    holders = {}
+    reasons = np.concatenate([level.reason for level in violations.levels])
+    for place in np.flatnonzero(reasons == ABOVE_C).tolist():
+        rows = fewest_holders(view, kept, new.codes[new.starts[place] : new.starts[place + 1]], bounds)
+        if rows is not None:
+            holders[place] = rows
+    return replace(new, holders=holders)
 
 
-def fewest_holders(
-    view: TraceView, kept: Flags, candidate: tuple[int, ...], bounds: TlkcBounds
-) -> frozenset[int] | None:
+def fewest_holders(view: TraceView, kept: Flags, candidate: Codes, bounds: TlkcBounds) -> frozenset[int] | None:
     """Return the fewest matching rows whose removal brings every share to at most C.
 
     For a value with count c among s matching cases, x removed holders suffice if c - x <= C * (s - x).
@@ -325,7 +408,8 @@ def fewest_holders(
     """
     from models.anonymize.local_kernels import touched
 
-    matching = np.flatnonzero(touched(view.starts, view.codes, kept, *flat((candidate,))))
+    one_ban = np.asarray([0, len(candidate)], dtype=np.int64)
+    matching = np.flatnonzero(touched(view.starts, view.codes, kept, one_ban, candidate))
     removed: set[int] = set()
     for values, names in zip(view.values, view.classes, strict=True):
         for value in range(len(names)):

@@ -414,11 +414,11 @@ class TlkcProblem:
             self.log,
             kept_events(seen, state.kept),
             self.knowledge,
-            suppressed=seen.decode(sorted(ban[0] for ban in state.bans.candidates if len(ban) == 1)),
+            suppressed=seen.decode(sorted(state.bans.alone.tolist())),
             warnings=(VALUE_AWARE,) if options.value_aware else (),
             details={
                 "violations": self.reasons(),
-                "bans": len(state.bans.candidates),
+                "bans": len(state.bans),
                 "rounds": state.rounds,
                 "value_aware": options.value_aware,
                 **({"shortened_by_value": shortened_by_value(seen, state)} if options.value_aware else {}),

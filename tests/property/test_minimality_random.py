@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from models.anonymize import minimality as minimality_module
 from models.anonymize.local import suppress
 from models.anonymize.local_kernels import next_gaps, possible_cases
-from models.anonymize.local_model import Bans, Reach, flat, projected
+from models.anonymize.local_model import Bans, Reach, projected
 from models.anonymize.minimality import audit
 from models.anonymize.view import view
 from models.anonymize.violations import TlkcBounds
-from models.eventlog import EventLog
+from models.eventlog import EventLog, starts_of
 from models.knowledge import Knowledge
 from tests.conftest import examples
 from tests.oracles import tlkc
@@ -43,10 +43,15 @@ def test_the_table_of_gaps_agrees_with_trying_every_gap(
     traces = [trace for trace in traces if not any(tlkc.holds(trace, ban) for ban in bans)]
     weights = [data.draw(st.integers(0, 3)) for _ in traces]
     at_most_once = [item in once for item in range(67)]
-    starts, codes = flat([tuple(trace) for trace in traces])
+    lengths = np.asarray([len(trace) for trace in traces], dtype=np.int64)
+    codes = np.asarray([code for trace in traces for code in trace], dtype=np.int32)
     ranks = np.asarray(priority)
-    offsets, gaps = next_gaps(starts, codes, ranks, *Bans(tuple(bans)).by_trigger(ranks), np.asarray(at_most_once))
-    counted = possible_cases(np.asarray(weights), offsets, gaps, *flat(wanted))
+    offsets, gaps = next_gaps(
+        starts_of(lengths), codes, ranks, *Bans.of(bans).by_trigger(ranks), np.asarray(at_most_once)
+    )
+    asked = Bans.of(wanted)
+    by_first_item = np.argsort(asked.codes[asked.starts[:-1]], kind="stable")
+    counted = possible_cases(np.asarray(weights), offsets, gaps, asked.starts, asked.codes, by_first_item)
     expected = [tlkc.possible_cases(traces, weights, priority, bans, at_most_once, candidate) for candidate in wanted]
     assert counted.tolist() == expected
 

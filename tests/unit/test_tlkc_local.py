@@ -51,7 +51,7 @@ def test_priorities_decide_which_event_stays_out() -> None:
             state.kept[seen.starts[lonely] : seen.starts[lonely + 1]]
         ]
         assert kept.tolist() == [first]
-        assert state.bans.candidates == ((b, a),)
+        assert state.bans.candidates == [(b, a)]
 
 
 def test_globally_kept_items_enter_first() -> None:
@@ -81,8 +81,9 @@ def test_value_aware_bans_take_the_fewest_holders_and_warn() -> None:
     log = EventLog.from_traces(SHARED)
     seen = one_case_per_row(view(log, Knowledge("seq", "ac"), {"sensitive": log.case_values("sensitive")}))
     everything = np.ones(len(seen.codes), dtype=bool)
-    assert fewest_holders(seen, everything, (0, 1), TlkcBounds.of(2, 2, 0.5)) == {0, 1}
-    assert fewest_holders(seen, everything, (0, 1), TlkcBounds.of(2, 3, 0.5)) is None
+    ban = np.asarray([0, 1], dtype=np.int32)
+    assert fewest_holders(seen, everything, ban, TlkcBounds.of(2, 2, 0.5)) == {0, 1}
+    assert fewest_holders(seen, everything, ban, TlkcBounds.of(2, 3, 0.5)) is None
     aware = anonymize(log, L=2, K=2, C=0.5, sensitive=["sensitive"], suppression="local", value_aware=True)
     blind = anonymize(log, L=2, K=2, C=0.5, sensitive=["sensitive"], suppression="local")
     assert aware.warnings == (VALUE_AWARE,)
@@ -117,7 +118,7 @@ def test_a_ban_that_a_case_shows_hid_nothing_in_it() -> None:
     """Only the first of four `ab` had to lose its b (a value-aware ban): the others show that they were not bound, so
     that `bb` can have been the last case, which shows it, and the first, which may hide two b."""
     seen = one_case_per_row(_view([("ab", "x"), ("ab", "y"), ("ab", "y"), ("ab", "y"), ("bb", "y")]))
-    bans = Bans(((0, 1),), {0: frozenset({0})})
+    bans = Bans.of([(0, 1)], {0: frozenset({0})})
     kept = np.asarray([True, False, *[True] * 8])
     state = SafeState(np.asarray([0, 1]), bans, kept, 9, 1)
     found = audit(Reach(seen), TlkcBounds.of(2, 3, 1), state)

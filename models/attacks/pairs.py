@@ -19,7 +19,7 @@ import numpy.typing as npt
 from models.compiled import kernel, part
 from models.content_free import content_free
 from models.errors import InputError, TooLargeError
-from models.eventlog import Codes, Ints, SimpleLog, starts_of
+from models.eventlog import Codes, Ints, SimpleLog, places_of, starts_of
 
 # --- Generalization by a taxonomy ---
 #
@@ -108,6 +108,16 @@ class Sequences:
     def __len__(self) -> int:
         """Return the number of sequences."""
         return len(self.start) - 1
+
+    def take(self, numbers: Ints) -> Sequences:
+        """Return some of the sequences, in the given order."""
+        start, places = places_of(self.start, numbers)
+        return Sequences(self.items[places], start)
+
+    @property
+    def first_positions(self) -> Ints:
+        """Place of the first position of each sequence, int64[len]; a sequence of n items has n + 1 positions."""
+        return (self.start[:-1] + np.arange(len(self))).astype(np.int64)
 
 
 @content_free()
@@ -414,7 +424,6 @@ def next_occurrences(pair: ReleasePair) -> NextOccurrences:
         If they would not fit: very long traces, or very many activities.
     """
     lengths = np.diff(pair.known_variants.start)
-    first = (pair.known_variants.start[:-1] + np.arange(len(lengths))).astype(np.int64)
     positions, symbols = int(lengths.sum() + len(lengths)), len(pair.alphabet)
     if lengths.size and int(lengths.max()) > LONGEST:
         raise TooLargeError(f"a trace has {int(lengths.max())} events; at most {LONGEST} can be searched")
@@ -424,7 +433,13 @@ def next_occurrences(pair: ReleasePair) -> NextOccurrences:
             "project the log on fewer activities"
         )
     after = next_occurrence_table(pair.known_variants, pair.match_related, symbols)
-    return NextOccurrences(first, symbols, lambda: after)
+    return NextOccurrences(pair.known_variants.first_positions, symbols, lambda: after)
+
+
+def identity_relation(size: int) -> tuple[Ints, Codes]:
+    """Return the relation in which every item is related to itself alone: start and related items."""
+    start = np.arange(size + 1, dtype=np.int64)
+    return start, start[:-1].astype(np.int32)
 
 
 def next_occurrence_table(variants: Sequences, related: tuple[Ints, Codes], symbols: int) -> npt.NDArray[np.int16]:

@@ -45,6 +45,7 @@ from models.attacks.pairs import (
     RecordClasses,
     ReleasePair,
     Sequences,
+    identity_relation,
     next_occurrence_table,
 )
 from models.attacks.search import Minimum
@@ -98,7 +99,7 @@ class SharedPairs:
         self.numbering, self.later, self.cap, self._known_part = numbering, later, cap, known_part
         self.earlier = list(earlier)
         self.items = tuple(numbering.items)
-        self.related = _identity(len(self.items))
+        self.related = identity_relation(len(self.items))
 
         is_used = np.zeros(len(numbering.variants), dtype=np.bool_)
         for release in (later, *earlier):
@@ -124,13 +125,13 @@ class SharedPairs:
     def _occurrences(self) -> NextOccurrences:
         """Next occurrences of all symbols in the variants of all releases."""
         symbols = len(self._view.symbols)
-        make = partial(next_occurrence_table, self._view.known_variants, _identity(symbols), symbols)
+        make = partial(next_occurrence_table, self._view.known_variants, identity_relation(symbols), symbols)
         return NextOccurrences(self._view.first, symbols, make)
 
     @cached_property
     def _shared_totals(self) -> SharedTotals:
         kept = self.numbering.kept_tables.setdefault(self._known_part, {})
-        return SharedTotals(self._occurrences, self._view.numbers, kept)
+        return SharedTotals(self._view.known_variants, len(self._view.symbols), self._view.numbers, kept)
 
     def table(self, length: int) -> Table | None:
         """Return the unmatched symbols of each known variant by background knowledge (`SharedTotals.table`).
@@ -280,7 +281,7 @@ class SharedPairs:
             known_variants=_some_sequences(
                 view.known_variants, known_variants, _recoding(len(view.symbols), symbol_codes)
             ),
-            match_related=_identity(len(symbols)),
+            match_related=identity_relation(len(symbols)),
             values=tuple(self.value_names[code] for code in value_codes.tolist()),
             earlier=self._rows(numbered1, value_code, known_of),
             later=self._rows(numbered2, value_code, known_of),
@@ -420,14 +421,8 @@ class _KnowledgeView:
         positions = int(lengths.sum() + len(lengths))
         if positions * max(1, len(symbols)) > CELLS or int(lengths.max(initial=0)) > LONGEST:
             raise TooLargeError("the variants of all releases together need more than fit")
-        first = (sequences.start[:-1] + np.arange(len(lengths))).astype(np.int64)
+        first = sequences.first_positions
         return cls(symbols, symbol, sequences, known_of.astype(np.int32), numbers, first)
-
-
-def _identity(size: int) -> tuple[Ints, Codes]:
-    """Return the relation in which every item is related to itself alone: start and related items."""
-    start = np.arange(size + 1, dtype=np.int64)
-    return start, start[:-1].astype(np.int32)
 
 
 def _union(size: int, *parts: Codes) -> Codes:

@@ -25,10 +25,11 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from models.attacks.pairs import NextOccurrences, advance
+from models.attacks.pairs import Sequences, advance, identity_relation, next_occurrence_table
 from models.compiled import kernel, part
 from models.content_free import content_free
 from models.eventlog import Ints
+from models.keys import case_blocks
 
 Table = npt.NDArray[np.uint8]
 
@@ -37,6 +38,9 @@ MOST_COLUMNS = 1 << 13
 
 MOST_CELLS = 1 << 27
 """Cells of one table at most, a byte each. Two exist while one replaces the other."""
+
+BLOCK_CELLS = 1 << 21
+"""Positions times symbols of which next occurrences are looked up together: 4 MB."""
 
 
 @content_free()
@@ -82,12 +86,14 @@ class KeptTable(NamedTuple):
 @content_free()
 @dataclass
 class SharedTotals:
-    """Tables and totals over the variants and symbols of `occurrences`, each made at its first use.
+    """Tables and totals over the variants of all releases, each made at its first use.
 
     Parameters
     ----------
-    occurrences
-        Next occurrences in the variants of all releases.
+    variants
+        The variants of all releases, as background knowledge sees them.
+    symbols
+        Number of symbols of background knowledge.
     numbers
         int64[variants], their numbers in the numbering of the series.
     kept
@@ -95,7 +101,8 @@ class SharedTotals:
         them.
     """
 
-    occurrences: NextOccurrences
+    variants: Sequences
+    symbols: int
     numbers: Ints
     kept: dict[int, KeptTable] = field(default_factory=dict)
     _tables: dict[int, Table] = field(default_factory=dict)
@@ -105,7 +112,7 @@ class SharedTotals:
         """Return uint8[variants, bk of length 1..length]: symbols unmatched. None if it would be too large."""
         if length in self._tables:
             return self._tables[length]
-        variants, symbols = len(self.occurrences.first), self.occurrences.symbols
+        variants, symbols = len(self.variants), self.symbols
         if symbols**length > MOST_COLUMNS:
             return None
         starts = column_starts(symbols, length)
@@ -114,12 +121,21 @@ class SharedTotals:
         table = np.empty((variants, starts[-1]), dtype=np.uint8)
         new_rows = self._copy_kept_rows(length, symbols, table)
         if len(new_rows):
-            widest = max(1, symbols ** (length - 1))
-            reached = np.zeros((2, widest, length + 1), dtype=np.int64)
-            _fill_rows(self.occurrences.first, self.occurrences.after, starts, reached, new_rows, table)
+            self._fill(new_rows, starts, table)
         self._tables[length] = table
         self.kept[length] = KeptTable(table, symbols, self.numbers)
         return table
+
+    def _fill(self, rows: Ints, starts: Ints, table: Table) -> None:
+        """Fill some rows of a table. Next occurrences of all variants at once would be as large as the table."""
+        length = len(starts) - 1
+        widest = max(1, self.symbols ** (length - 1))
+        reached = np.zeros((2, widest, length + 1), dtype=np.int64)
+        variants = self.variants.take(rows)
+        for begin, end in case_blocks(variants.start, max(1, BLOCK_CELLS // max(1, self.symbols))):
+            block = variants.take(np.arange(begin, end))
+            after = next_occurrence_table(block, identity_relation(self.symbols), self.symbols)
+            _fill_rows(block.first_positions, after, starts, reached, rows[begin:end], table)
 
     def column(self, bk: Ints) -> Table | None:
         """Return uint8[variants]: symbols of one bk unmatched. None if no table has been made that holds it."""
@@ -127,8 +143,8 @@ class SharedTotals:
             if 0 < len(bk) <= length:
                 number = 0
                 for symbol in bk.tolist():
-                    number = number * self.occurrences.symbols + symbol
-                starts = column_starts(self.occurrences.symbols, length)
+                    number = number * self.symbols + symbol
+                starts = column_starts(self.symbols, length)
                 return table[:, starts[len(bk) - 1] + number]
         return None
 
@@ -148,10 +164,10 @@ class SharedTotals:
         -------
         Totals that hold until the next question of this kind: its arrays are written again then.
         """
-        starts = column_starts(self.occurrences.symbols, length)
+        starts = column_starts(self.symbols, length)
         key = (kind, n, length)
         if key not in self._totals:
-            sizes = (len(self.occurrences.first), starts[-1], starts[-2], starts[1])
+            sizes = (len(self.variants), starts[-1], starts[-2], starts[1])
             self._totals[key] = Totals(*(np.zeros(size, dtype=np.int64) for size in sizes))
         totals = self._totals[key]
         _bring_forward(self.table(length), starts, n, weights, *totals)
@@ -173,13 +189,14 @@ class SharedTotals:
 
 @kernel
 def _fill_rows(first, after, starts, reached, rows, table):  # type: ignore[no-untyped-def]
-    """Fill some rows of a table, length by length.
+    """Fill some rows of a table, length by length. `first` and `after` are of the variants of these rows.
 
     reached[current, prefix] holds the positions after each bk of one length; those of the next length are written to
     reached[1 - current], from which the round after it reads.
     """
     symbols, length = after.shape[1], len(starts) - 1
-    for v in rows:
+    for i in range(len(rows)):
+        v = rows[i]
         reached[0, 0] = 0
         prefixes, current = 1, 0
         position = np.zeros(length + 1, dtype=np.int64)
@@ -187,7 +204,7 @@ def _fill_rows(first, after, starts, reached, rows, table):  # type: ignore[no-u
             for prefix in range(prefixes):
                 for a in range(symbols):
                     number = prefix * symbols + a
-                    unmatched = advance(first[v], after, reached[current, prefix], a, length, position)
+                    unmatched = advance(first[i], after, reached[current, prefix], a, length, position)
                     table[v, starts[d] + number] = unmatched
                     if d < length - 1:
                         reached[1 - current, number] = position

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from models.anonymize.local_model import flat
+from models.anonymize.local_model import Bans
 from models.disclosure.intervals import AttackRisk, Successes, TargetResults, against_guess, compared_exactly
 from models.disclosure.material import Material, drawn
 from models.eventlog import Floats, Ints
@@ -181,7 +181,8 @@ def rows_with(material: Material, candidates: list[tuple[int, ...]]) -> list[Int
 
     if not candidates:
         return []
-    ends, rows = containing(material.traces.starts, material.traces.codes, *flat(candidates))
+    asked = Bans.of(candidates)
+    ends, rows = containing(material.traces.starts, material.traces.codes, asked.starts, asked.codes)
     return np.split(rows, ends[:-1])
 
 

@@ -97,8 +97,7 @@ def test_what_is_too_much_to_look_up_is_searched_by_each_pair(monkeypatch: pytes
     expected = found(given, table, 2, "realisable", partner)
     monkeypatch.setattr(totals, "MOST_COLUMNS", 3)
     assert table.part_of is not None
-    without = replace(
-        table.part_of, shared=SharedTotals(table.part_of.occurrences, np.arange(len(table.part_of.occurrences.first)))
-    )
+    shared = table.part_of.shared
+    without = replace(table.part_of, shared=SharedTotals(shared.variants, shared.symbols, shared.numbers))
     assert without.shared.table(2) is None
     assert found(given, replace(table, part_of=without), 2, "realisable", partner) == expected

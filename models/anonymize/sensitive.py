@@ -112,7 +112,13 @@ def warnings_of_missing_words(
         if name in (bins or {}) or not has_text:
             continue
         column = log.case_values(name)
-        is_word = np.array([_names_no_value(value) for value in column.values], dtype=np.bool_)
+        other_values = [value for value in column.values if not _names_no_value(value)]
+        are_numbers = bool(other_values) and all(map(_is_number, other_values))
+        # The empty text is a missing value (`models.anonymize.values`). Only among numbers it does harm: it makes all
+        # of them texts.
+        has_numbers = are_numbers and not any(isinstance(value, str) for value in other_values)
+        is_doubtful = _names_no_value if has_numbers else means_missing
+        is_word = np.array([is_doubtful(value) for value in column.values], dtype=np.bool_)
         has_word = np.zeros(len(column.codes), dtype=np.bool_)
         present = column.codes >= 0
         has_word[present] = is_word[column.codes[present]]
@@ -120,9 +126,8 @@ def warnings_of_missing_words(
         if not n_cases:
             continue
         words = {str(column.values[code]).strip() or "an empty text" for code in np.unique(column.codes[has_word])}
-        other_values = [value for value in column.values if not _names_no_value(value)]
         effect = "C bounds its share like that of any other value"
-        if other_values and all(map(_is_number, other_values)):
+        if are_numbers:
             effect = "with it the attribute is no number, so C bounds each single number and no range of them"
         subject = "1 case has" if n_cases == 1 else f"{n_cases} cases have"
         warnings.append(

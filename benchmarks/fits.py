@@ -28,9 +28,17 @@ from models.dp.strict import Terms
 from models.dp.synthesis import candidates, contexts
 from models.dp.synthesis.fitting import fit, follows, nearby
 from models.dp.synthesis.flows import thinned
-from models.dp.synthesis.spreading import Spread
+from models.dp.synthesis.spreading import POOL, Spread, pool_size
 from models.dp.synthesis.table import Variant, VariantCounts
-from models.dp.synthetic import CASES_A_CELL, Design, StageBudget, frequent_variants, residual_model
+from models.dp.synthetic import (
+    CASES_A_CELL,
+    LARGE_EPSILON_PRICE,
+    SMALL,
+    Design,
+    StageBudget,
+    frequent_variants,
+    residual_model,
+)
 from models.utility.similarity import similarity
 from tests.oracles.utility import dfg_error
 
@@ -71,7 +79,9 @@ def _round(table: VariantCounts, epsilon: str, order: int) -> dict[str, tuple[fl
     budget = StageBudget.of(terms, design)
     frequent = frequent_variants(table, budget, terms, source)
     levels = residual_model(table, frequent, design, budget, terms, source)
-    firsts = {"dropped": _dropped(levels[0]), "balanced": thinned(levels[0])}
+    is_small = terms.epsilon < SMALL
+    balanced_level = thinned(levels[0], 1.0 if is_small else LARGE_EPSILON_PRICE)
+    firsts = {"dropped": _dropped(levels[0]), "balanced": balanced_level}
     rows: dict[str, tuple[float, ...]] = {}
     for name, first in firsts.items():
         rows[f"first level, {name}"] = (_level_error(table, frequent, first, design),)
@@ -82,7 +92,8 @@ def _round(table: VariantCounts, epsilon: str, order: int) -> dict[str, tuple[fl
         scale = np.full(len(counts), scale_for(1, budget.pure("weights")))
         shown = [(variant, n) for variant, n in zip(listed, counts.tolist(), strict=True) if n and variant]
         rows[f"candidates, {name}"] = _near(table, shown)
-    near = Spread.of(shown, listed, drawn, source, frequent)
+    pool = POOL if is_small else pool_size(drawn)
+    near = Spread.of(shown, listed, drawn, source, frequent, pool)
     rows["spread"] = _near(table, near.whole_cases(near.cases, source))
     cells = [nearby(near, counts, scale)]
     for level_order, level in enumerate(levels, start=1):

@@ -161,3 +161,20 @@ def test_the_fit_has_the_least_sum() -> None:
         assert found.min() > 0
         least = minimize(loss, np.log(prior), method="BFGS", options={"maxiter": 5000}).fun
         assert loss(np.log(found)) <= least * 1.02 + 1e-6
+
+
+def test_rare_traces_are_compared_if_few_draws_repeat_one() -> None:
+    """Seven of ten draws that repeat a trace are enough for the small pool; a model that gave nothing has it too."""
+    drawn = {AB: 5, C: 2, BBB: 1, (0,): 1, (1,): 1}
+    assert spreading.pool_size(drawn) == spreading.POOL
+    assert spreading.pool_size(drawn | {(2, 2): 1}) == spreading.LARGE_POOL
+    assert spreading.pool_size({}) == spreading.POOL
+
+
+def test_a_large_pool_has_all_drawn_traces() -> None:
+    """Of 2,500 draws of as many traces near one candidate; the usual pool has 2,000."""
+    drawn = {(0, *map(int, f"{number:04}")): 1 for number in range(2_500)}
+    listed = [((0,), 10**6)]
+    assert len(Spread.of(listed, [(0,)], drawn, NoisePerKey(), pool=20_000).traces) == 2_501
+    assert len(Spread.like_drawn(drawn, 100.0, NoisePerKey(), 20_000).traces) == 2_500
+    assert len(Spread.like_drawn(drawn, 100.0, NoisePerKey()).traces) == 2_000

@@ -77,6 +77,8 @@ def test_of_gaussian_noise_the_price_is_in_deviations() -> None:
         level = ContextLevel(np.arange(rows), np.diag(np.full(rows, 10_000)), np.full(rows, 100.0))
         deviation = 100 * math.sqrt(2)
         assert np.diag(thinned(level).cells).tolist() == [round(10_000 - deviation * math.log(rows) / 2)] * rows
+        doubled = [round(10_000 - deviation * math.log(rows))] * rows
+        assert np.diag(thinned(level, 2.0).cells).tolist() == doubled
 
 
 def test_noise_that_does_not_fit_goes() -> None:

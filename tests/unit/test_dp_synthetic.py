@@ -598,7 +598,7 @@ def _like(
     drawn: dict[tuple[int, ...], int], cases: float, level: ContextLevel, sample: int, labels: int = 1
 ) -> tuple[dict[tuple[int, ...], int], float]:
     design = Design(case_weight=100, sample=sample)
-    return synthetic.like_level(drawn, cases, level, labels, design, EqualNoise(seed=7))
+    return synthetic.like_level(drawn, cases, level, labels, design, EqualNoise(seed=7), spreading.POOL)
 
 
 def test_drawn_traces_are_as_frequent_as_the_first_level_says() -> None:
@@ -733,8 +733,50 @@ def test_candidates_come_from_all_levels_of_the_model() -> None:
         design = Design(activities=names, order=order, sample=400, candidates=50)
         budget, terms = _budget(model=Fraction(10**7)), Terms.of(1, "0.1")
         levels = synthetic.residual_model(VariantCounts.of(log, names), {}, design, budget, terms, EqualNoise(seed=7))
-        _, _, drawn = synthetic.candidate_list(levels, {}, names, design, budget, terms, EqualNoise(seed=7))
+        _, _, drawn, _ = synthetic.candidate_list(levels, {}, names, design, budget, terms, EqualNoise(seed=7))
         assert set(drawn) == {(0, 2, 3), (1, 2, 5)}
+
+
+def _sampled(level: ContextLevel, epsilon: str, sample: int) -> tuple[dict[tuple[int, ...], int], int]:
+    """Return the drawn traces of a first level over two labels, and the pool of the release."""
+    names = ("a", "b")
+    design = Design(activities=names, sample=sample, candidates=5)
+    budget, terms = _budget(model=Fraction(10**7)), Terms.of(epsilon, "0.1")
+    _, _, drawn, pool = synthetic.candidate_list([level], {}, names, design, budget, terms, EqualNoise(seed=7))
+    return drawn, pool
+
+
+@pytest.mark.parametrize(("epsilon", "is_kept"), [("0.49", True), ("0.5", False)])
+def test_a_cell_costs_more_from_an_epsilon_of_a_half_on(epsilon: str, is_kept: bool) -> None:
+    """Steps of 1.1 prices are in the model below it alone."""
+    scale = 100 * UNIT
+    price = 2**0.5 * math.log(3) / 2 * scale
+    sure, rare = 1_000 * UNIT, round(1.1 * price)
+    level = _level([[0, 0, sure], [0, 0, rare], [sure, rare, 0]], scale)
+    drawn, _ = _sampled(level, epsilon, 2_000)
+    assert set(drawn) == ({(0,), (1,)} if is_kept else {(0,)})
+
+
+def test_a_model_of_many_variants_has_a_large_pool() -> None:
+    """Traces of about 33 labels are seldom drawn twice; below an epsilon of a half the pool is small all the same."""
+    many = _level([[97 * UNIT, 0, 3 * UNIT], [0, 0, 0], [3 * UNIT, 0, 0]], 1e-3)
+    few = _level([[0, 0, 9 * UNIT], [0, 0, 0], [9 * UNIT, 0, 0]], 1e-3)
+    assert _sampled(many, "0.5", 50)[1] == spreading.LARGE_POOL
+    assert _sampled(few, "0.5", 50)[1] == spreading.POOL
+    assert _sampled(many, "0.49", 50)[1] == spreading.POOL
+
+
+def test_cases_are_spread_over_the_pool_alone() -> None:
+    """Three drawn traces are near one candidate: a pool of one has one of them."""
+    drawn = {(0, 0): 1, (0, 1): 1, (0, 0, 0): 1}
+    level = _level([[0, 0, 0], [0, 0, 0], [0, 0, 0]], 1e9 * UNIT)
+    arguments = [(0,)], np.asarray([400]), drawn, {}, [level], 2, 100, 1.0, EqualNoise(seed=7)
+    assert len(synthetic._fitted(*arguments, 1)) == 2
+    assert len(synthetic._fitted(*arguments, 3)) == 4
+    first = _level([[0, 0, 40 * UNIT], [0, 0, 0], [40 * UNIT, 0, 0]], UNIT)
+    design = Design(case_weight=100, sample=30)
+    alike, _ = synthetic.like_level(drawn, 40.0, first, 2, design, EqualNoise(seed=7), 1)
+    assert len(alike) == 1
 
 
 def test_cases_that_stand_for_several() -> None:
@@ -829,7 +871,7 @@ def test_released_cases_agree_with_every_level(decisive: int) -> None:
     second = ContextLevel(np.asarray([2 * 3 + 0, 2 * 3 + 1]), cells, np.full(2, scales[1]))
     found = dict(
         synthetic._fitted(
-            [one, other], np.asarray([200, 200]), {}, {}, [first, second], 2, 100, 1e5, EqualNoise(seed=7)
+            [one, other], np.asarray([200, 200]), {}, {}, [first, second], 2, 100, 1e5, EqualNoise(seed=7), 9
         )
     )
     assert found == {one: pytest.approx(300, abs=2), other: pytest.approx(100, abs=2)}

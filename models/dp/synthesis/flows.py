@@ -45,9 +45,9 @@ def balanced(level: ContextLevel, price: float | None = None) -> ContextLevel:
     return ContextLevel(level.contexts, np.rint(cells).astype(np.int64), np.zeros(len(level.scale)))
 
 
-def thinned(level: ContextLevel) -> ContextLevel:
-    """Run `balanced` on a level with Gaussian noise: the price is ln(A + 1) / 2 of its deviations."""
-    return balanced(level, LAPLACE * np.log(len(level.contexts)) / 2)
+def thinned(level: ContextLevel, factor: float = 1.0) -> ContextLevel:
+    """Run `balanced` on a level with Gaussian noise: the price is `factor` ln(A + 1) / 2 of its deviations."""
+    return balanced(level, factor * LAPLACE * np.log(len(level.contexts)) / 2)
 
 
 def circulation(matrix: Floats) -> Floats:

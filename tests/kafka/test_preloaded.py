@@ -45,6 +45,12 @@ def test_two_processes_in_turn_have_other_hashes() -> None:
     assert first == third
 
 
+def test_a_process_has_loaded_the_kernels_of_a_release() -> None:
+    """It would load them from numba's cache otherwise, which takes longer than a small replay."""
+    program = "from models.attacks.search import walk\nprint('loaded', len(walk.signatures))\n"
+    assert "loaded 1" in printed("code", "-q", stdin=program)
+
+
 def test_a_process_can_be_stopped_and_its_end_is_seen_once() -> None:
     """By SIGTERM and SIGKILL, as `subprocess` reports it; a signal to a process that has ended does nothing."""
     with open(os.devnull, "r+b") as nothing:

@@ -173,6 +173,20 @@ class Column:
         table = (*self.values, None)
         return [table[code] for code in self.codes.tolist()]
 
+    def by_text(self) -> Column:
+        """Return the same entries with the values in the order of their text.
+
+        Examples
+        --------
+        >>> column = Column.encode(["b", "a", "b"]).by_text()
+        >>> column.values, column.codes.tolist()
+        (('a', 'b'), [1, 0, 1])
+        """
+        order = sorted(range(len(self.values)), key=lambda code: str(self.values[code]))
+        code_of = np.append(np.empty(len(order), dtype=np.int32), np.int32(MISSING))  # the last place is code -1
+        code_of[order] = np.arange(len(order), dtype=np.int32)
+        return Column(code_of[self.codes], tuple(self.values[code] for code in order))
+
     def take(self, rows: npt.NDArray[Any] | slice) -> Column:
         """Return the chosen rows (indices, mask or slice), without values that no row has."""
         codes = self.codes[rows]

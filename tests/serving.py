@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import html
 import json
+import os
 import re
 import signal
-import subprocess
-import sys
+import time
 from dataclasses import dataclass
 from http.client import HTTPConnection, HTTPResponse
 from pathlib import Path
@@ -15,7 +15,8 @@ from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 from stream.commands import execute
-from tests.conftest import DECLARED, ROOT
+from tests import preloaded
+from tests.conftest import DECLARED
 
 SECONDS = 120
 
@@ -36,9 +37,10 @@ class Answer:
 
 @dataclass
 class Console:
-    """The process, and one browser's cookie."""
+    """The process, its standard output, and one browser's cookie."""
 
-    process: subprocess.Popen[str]
+    process: preloaded.PreloadedProcess
+    printed: Path
     url: str
     port: int
     log: Path
@@ -94,10 +96,8 @@ class Console:
             self.close()
 
     def close(self) -> None:
-        """Give its stdout free; it contained only the one line."""
-        assert self.process.stdout is not None
-        with self.process.stdout as more:
-            assert more.read() == ""
+        """Check that its standard output is the one line."""
+        assert self.printed.read_text().count("\n") == 1
 
 
 def _read(response: HTTPResponse) -> Answer:
@@ -109,14 +109,15 @@ def _read(response: HTTPResponse) -> Answer:
 
 def start(output: Path, log: Path, *more: str) -> Console:
     """`veilstream serve OUTPUT --port 0 --json`, once it is ready; its stderr goes to `log`."""
-    command = [sys.executable, "-m", "stream.commands", "serve", str(output), "--port", "0", "--json", *more]
-    with log.open("w") as errors:
-        process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=errors, text=True)
-    assert process.stdout is not None
-    line = process.stdout.readline()
-    assert line, log.read_text()
-    address = json.loads(line)
-    return Console(process, address["url"], address["port"], log)
+    words = ["serve", str(output), "--port", "0", "--json", *more]
+    printed = log.with_name(f"{log.name}.printed")
+    with open(os.devnull, "rb") as nothing, printed.open("w") as stdout, log.open("w") as errors:
+        process = preloaded.start("stream.commands", words, os.environ, nothing, stdout, errors)
+    while not printed.read_text().endswith("\n"):
+        assert process.poll() is None, log.read_text()
+        time.sleep(0.05)
+    address = json.loads(printed.read_text())
+    return Console(process, printed, address["url"], address["port"], log)
 
 
 SCRIPT = "<script>console.error('ran')</script>"

@@ -261,7 +261,8 @@ Commands: `python -m benchmarks.field --maps --aim PYTHON FOLDER --dpim PYTHON F
 
 BEHIND = """\
 Programs with a better mean than dp-model. Spreads of F1 overlap between most programs: the miner cuts at thresholds, so
-little noise can change a whole model, and a noisy log can give a model of larger F1 than the true log does."""
+little noise can change a whole model, and a noisy log can give a model of larger F1 than the true log does. Draws of
+both with the same seeds are compared in [decision 112](../decisions/112-the-best-of-several-models.md)."""
 
 NEARER = """\
 Tables only, without the audits of the section before. A program that keeps no epsilon may be nearer for that
@@ -279,7 +280,9 @@ NOTES = f"""\
   cryptographic. Its optimizer chooses among several queries by their likeness to the log, which reads the
   log again; it is left out.
 * **PRETSA** promises K cases a trace, and no epsilon. **The control** promises nothing.
-* **dp-synthetic (ours)** takes the activities of the log as declared public, as Laplace does.
+* **dp-synthetic (ours)** takes the activities of the log as declared public, as Laplace does. Its rows at epsilon 1 are
+  from before [decision 125](../decisions/125-rare-traces-for-logs-of-many-variants.md), which made them nearer:
+  [synthetic.md](../synthetic.md#figures) has the new ones.
 * **Ours** are audited further, with stages, series and pipeline, by `veilstream audit-epsilon`:
   600 runs of dp-synthetic here see gross faults alone.
 * **TraVaG** (Rafiei et al. 2023, arXiv 2303.16704): its code is public (wangelik/ganTraVaS on GitHub, read at

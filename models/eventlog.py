@@ -173,16 +173,17 @@ class Column:
         table = (*self.values, None)
         return [table[code] for code in self.codes.tolist()]
 
-    def by_text(self) -> Column:
-        """Return the same entries with the values in the order of their text.
+    def in_order_of(self, values: Iterable[Hashable]) -> Column:
+        """Return the same entries with the values in the order of others; values that these lack are last.
 
         Examples
         --------
-        >>> column = Column.encode(["b", "a", "b"]).by_text()
+        >>> column = Column.encode(["b", "a", "b"]).in_order_of(["a", "b", "c"])
         >>> column.values, column.codes.tolist()
         (('a', 'b'), [1, 0, 1])
         """
-        order = sorted(range(len(self.values)), key=lambda code: str(self.values[code]))
+        rank = {value: place for place, value in enumerate(values)}
+        order = sorted(range(len(self.values)), key=lambda code: rank.get(self.values[code], len(rank)))
         code_of = np.append(np.empty(len(order), dtype=np.int32), np.int32(MISSING))  # the last place is code -1
         code_of[order] = np.arange(len(order), dtype=np.int32)
         return Column(code_of[self.codes], tuple(self.values[code] for code in order))

@@ -174,10 +174,7 @@ class ReleaseRecord:
 
     def simple(self, carries: Sequence[str] | None = None) -> SimpleLog:
         """Return the simple log of the release over those items and the joint sensitive value."""
-        # Sorted, because engines meet the activities in different orders: of several background knowledges with the
-        # same value, the audits then name the same one.
-        items = self.items(carries).by_text()
-        return SimpleLog.from_items(self.log.starts, items, self.log.sensitive(self.sensitive))
+        return SimpleLog.from_items(self.log.starts, self.items(carries), self.log.sensitive(self.sensitive))
 
 
 def first_shown(records: Iterable[ReleaseRecord]) -> dict[str, float]:

@@ -183,6 +183,9 @@ def applied(planned: Planned, exposure: Exposure, row: Ints, pages: ColumnFiles)
     origin = np.flatnonzero(leaves >= 0)
     used, trace = np.unique(leaves[origin], return_inverse=True)
     traces = build.log.select_cases(used)
+    # In the order of the fold, not of the table: of several background knowledges with the same value, the audits name
+    # the same one as without an engine.
+    traces = replace(traces, activity=traces.activity.in_order_of(exposure.log.activity.values))
     log = pages.joined(parts_of(traces, trace), int(traces.lengths[trace].sum()), alike=traces)
     values = {name: exposure.log.case_values(name).take(origin) for name in exposure.linked}
     ids = exposure.log.case_ids

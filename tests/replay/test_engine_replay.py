@@ -9,19 +9,21 @@ import signal
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from connectors import read_log
+from connectors import read_log, write_log
 from connectors.files import FileOps
+from models.eventlog import EventLog, SimpleLog
 from stream.commands import execute
 from stream.config import sources
 from stream.engine.building import EngineBuilds
 from stream.fold.state import EVENT_COLUMNS
 from stream.ledger.entries import SealEntry
-from stream.ledger.release_record import VariantsFile
+from stream.ledger.release_record import ReleaseRecord, VariantsFile
 from stream.ledger.sqlite import open_readonly
 from stream.release.failpoints import Hook, nothing
 from stream.run.replay import Replay, ReplayOutcome
@@ -85,6 +87,33 @@ def in_files(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
     monkeypatch.setattr(ColumnFiles, "empty", noted)
     return made
+
+
+def test_audits_meet_the_activities_in_one_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A table of variants begins with the frequent ones, and the fold with the first. Of several background knowledges
+    with one value, their order decides which one an audit names."""
+    pytest.importorskip("duckdb", reason='duckdb is not installed (extra "duckdb")')
+    orders: list[tuple[Any, ...]] = []
+    simple = ReleaseRecord.simple
+
+    def noted(record: ReleaseRecord, carries: Sequence[str] | None = None) -> SimpleLog:
+        result = simple(record, carries)
+        orders.append(result.alphabet)
+        return result
+
+    monkeypatch.setattr(ReleaseRecord, "simple", noted)
+    log = EventLog.from_traces([(("rare", "last"), None)] * 3 + [(("often", "last"), None)] * 40)
+    write_log(log, tmp_path / "log.csv")
+    config = configured(
+        tmp_path, 'mechanism = { kind = "identity" }\nwindow = { new_cases = 20 }\ngate = { on_violation = "warn" }'
+    )
+    config.write_text(config.read_text().replace("sensitive = ['diagnosis']\n", ""))
+    replayed(tmp_path / "log.csv", config, tmp_path / "memory")
+    assert {*orders} == {("rare", "often", "last")}
+    orders.clear()
+    replayed(tmp_path / "log.csv", config, tmp_path / "engine", "duckdb")
+    # A column of the fold has all names so far, and that of a plan those of its cases.
+    assert {*orders} == {("rare", "often"), ("rare", "often", "last")}
 
 
 @pytest.mark.parametrize(

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from models.errors import RefusedError
-from models.eventlog import Column, EventLog
+from models.eventlog import EventLog
 from stream.config.settings import Settings
 from stream.ledger import release_record
 from stream.ledger.release_record import ReleaseRecord
@@ -22,20 +20,9 @@ AUDIT = {"anonymity": True, "series": True, "against": "all", "leakage": False, 
 AUDIT |= {"n": [0], "bk_length": 2}
 
 
-def made(number: int = 1, log: EventLog | None = None) -> ReleaseRecord:
-    log = EventLog.from_traces([(trace, "x") for trace in CASES], "s") if log is None else log
+def made(number: int = 1) -> ReleaseRecord:
+    log = EventLog.from_traces([(trace, "x") for trace in CASES], "s")
     return ReleaseRecord(number, log, ("activity",), "minutes", ("s",), publication="p")
-
-
-def test_audits_number_activities_alike_in_whatever_order_an_engine_met_them() -> None:
-    """Else two engines would name different background knowledges that have the same value."""
-    log = made().log
-    others = ("c", "a", "b")
-    place = np.asarray([others.index(name) for name in log.activity.values], dtype=np.int32)
-    same_log = replace(log, activity=Column(place[log.activity.codes], others))
-    simple, same_simple = (made(log=one).simple() for one in (log, same_log))
-    assert simple.alphabet == same_simple.alphabet == ("a", "b", "c")
-    assert simple.variants == same_simple.variants == ((0, 1), (0,), (1, 1, 2))
 
 
 def test_without_a_file_a_log_never_leaves() -> None:

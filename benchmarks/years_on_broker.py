@@ -9,8 +9,8 @@ starts again at once.
 
 Printed: resident memory of the coordinator after each twentieth of the events, and its peak, the program included; of
 a start after the last event, the peak and the memory afterwards, and the seconds until its first status; checkpoint,
-releases by publication, and cases of the cohorts in them; CPU seconds of coordinator and ingest; the wall time. On a
-loaded machine memory compares, and seconds do not.
+releases by publication, and cases of the cohorts in them; wall seconds of each release of the cohorts; CPU seconds of
+coordinator and ingest; the wall time. On a loaded machine memory compares, and seconds do not.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from typing import Any
 
 from benchmarks.years_in_memory import year_of_events
 from stream.daemon.status import read_status
-from stream.ledger.layout import OperatorLayout
+from stream.ledger.layout import AUDIT, OperatorLayout
 from stream.run import presets
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -178,6 +178,7 @@ class Run:
             "restart": restart,
             "checkpoint_bytes": sum(path.stat().st_size for path in checkpoint.rglob("*") if path.is_file()),
             **self.releases(),
+            "seconds_of_cohorts": self.costs(),
             "cpu_seconds_of_last_life": cpu,
             "seconds": round(seconds),
             "load": os.getloadavg()[0],
@@ -191,6 +192,11 @@ class Run:
         decisions = Counter(f"{attempt['publication']}: {attempt['status']}" for attempt in attempts)
         cases = sum(attempt["cases"] or 0 for attempt in attempts if attempt["publication"] == "research")
         return {"decisions": dict(decisions), "cases_of_cohorts": cases}
+
+    def costs(self) -> list[float]:
+        """Return the wall seconds of each release of the cohorts: build, audits, files and reading back."""
+        audits = sorted(OperatorLayout(self.output).publication("research").glob(f"*/{AUDIT}"))
+        return [round(sum(json.loads(audit.read_bytes())["seconds"].values()), 1) for audit in audits]
 
 
 def memory(pid: int, what: str) -> int:

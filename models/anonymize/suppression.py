@@ -15,15 +15,16 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections import defaultdict
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
+import numpy.typing as npt
 
 from models.anonymize.view import TraceView
-from models.eventlog import Ints
+from models.content_free import content_free
+from models.eventlog import Ints, places_of, starts_of
 from models.variants import amounts, of_events
 
 Candidates = list[tuple[int, ...]]
@@ -75,27 +76,77 @@ def algorithm_2(candidates: Candidates, cases_with: Ints, n_cases: int, weights:
     return result
 
 
+@content_free()
+@dataclass(frozen=True, slots=True)
+class UnitSets:
+    """Sets of units, as arrays: set n is `units[starts[n] : starts[n + 1]]`, ascending.
+
+    A log of many activities has a million violating candidates. As objects of Python they would need seconds in which
+    a daemon hardly folds records.
+
+    Attributes
+    ----------
+    starts : int64[N + 1]
+        Where each set begins.
+    units : int64
+        Items; or cap levels, each as item * base + t.
+    """
+
+    starts: Ints
+    units: Ints
+
+    @classmethod
+    def of(cls, candidates: Candidates, *, base: int | None = None) -> UnitSets:
+        """Return the items of each candidate; with a base their cap levels, t being how often it has the item."""
+        lengths = np.fromiter(map(len, candidates), np.int64, len(candidates))
+        items = np.fromiter(itertools.chain.from_iterable(candidates), np.int64, int(lengths.sum()))
+        owner = np.repeat(np.arange(len(lengths)), lengths)
+        items = items[np.lexsort((items, owner))]
+        is_first = np.ones(len(items), dtype=np.bool_)
+        is_first[1:] = (items[1:] != items[:-1]) | (owner[1:] != owner[:-1])
+        places = np.flatnonzero(is_first)
+        units = items[places]
+        if base is not None:
+            units = units * base + np.diff(np.append(places, len(items)))
+        return cls(starts_of(np.bincount(owner[places], minlength=len(lengths))), units)
+
+    def __len__(self) -> int:
+        """Return the number of sets."""
+        return len(self.starts) - 1
+
+    def of_size(self, size: int) -> Ints:
+        """Return the sets of one size, each once, in lexicographic order: int64[N, size]."""
+        _, places = places_of(self.starts, np.flatnonzero(np.diff(self.starts) == size))
+        rows = self.units[places].reshape(-1, size)
+        rows = rows[np.lexsort(rows.T[::-1])]
+        is_new = np.ones(len(rows), dtype=np.bool_)
+        is_new[1:] = (rows[1:] != rows[:-1]).any(axis=1)
+        return rows[is_new]
+
+    def holders(self, n_units: int) -> tuple[Ints, Ints]:
+        """Return the sets that have each unit, after where those of each unit begin."""
+        owner = np.repeat(np.arange(len(self)), np.diff(self.starts))
+        return starts_of(np.bincount(self.units, minlength=n_units)), owner[np.argsort(self.units, kind="stable")]
+
+
 class _Alive:
     """Candidates still to be hit, and in how many of them each item occurs."""
 
     def __init__(self, candidates: Candidates, items: int) -> None:
-        self.sets = [frozenset(candidate) for candidate in candidates]
-        self.count = np.zeros(items, dtype=np.int64)
-        self.holders: dict[int, list[int]] = {}
-        for number, members in enumerate(self.sets):
-            for item in members:
-                self.count[item] += 1
-                self.holders.setdefault(item, []).append(number)
-        self.dead = [False] * len(self.sets)
+        self.sets = UnitSets.of(candidates)
+        self.count = np.bincount(self.sets.units, minlength=items)
+        self.holder_starts, self.holders = self.sets.holders(items)
+        self.is_alive = np.ones(len(self.sets), dtype=np.bool_)
         self.sets_left = len(self.sets)
 
     def remove(self, item: int) -> None:
         """Drop every candidate that contains the item."""
-        for number in self.holders.get(item, ()):
-            if not self.dead[number]:
-                self.dead[number] = True
-                self.sets_left -= 1
-                self.count[list(self.sets[number])] -= 1
+        holders = self.holders[self.holder_starts[item] : self.holder_starts[item + 1]]
+        dropped = holders[self.is_alive[holders]]
+        self.is_alive[dropped] = False
+        self.sets_left -= len(dropped)
+        _, places = places_of(self.sets.starts, dropped)
+        self.count -= np.bincount(self.sets.units[places], minlength=len(self.count))
 
 
 def losses(view: TraceView) -> list[Ints]:
@@ -127,18 +178,17 @@ def _losses_by_event(view: TraceView) -> list[Ints]:
 
 def prune(chosen: Iterable[int], candidates: Candidates, loss: list[Ints]) -> list[int]:
     """Return the chosen items without those that are not needed, most expensive dropped first."""
-    members = [frozenset(candidate) for candidate in candidates]
-    hits = np.zeros(len(members), dtype=np.int64)
-    holders: dict[int, list[int]] = {item: [] for item in chosen}
-    for number, items in enumerate(members):
-        for item in items & holders.keys():
-            hits[number] += 1
-            holders[item].append(number)
-    for item in sorted(holders, key=lambda code: (-int(loss[code].sum()), code)):
-        if (hits[holders[item]] > 1).all():
-            hits[holders[item]] -= 1
-            del holders[item]
-    return sorted(holders)
+    sets = UnitSets.of(candidates)
+    starts, holders = sets.holders(len(loss))
+    of_item = {item: holders[starts[item] : starts[item + 1]] for item in chosen}
+    hits = np.zeros(len(sets), dtype=np.int64)
+    for numbers in of_item.values():
+        hits[numbers] += 1
+    for item in sorted(of_item, key=lambda code: (-int(loss[code].sum()), code)):
+        if (hits[of_item[item]] > 1).all():
+            hits[of_item[item]] -= 1
+            del of_item[item]
+    return sorted(of_item)
 
 
 def raise_caps(chosen: Iterable[int], candidates: Candidates, loss: list[Ints]) -> Caps:
@@ -163,9 +213,6 @@ def cases_with(view: TraceView) -> Ints:
 # The cheapest suppression: a minimum weight hitting set, with proof of optimality (branch and bound of HiGHS).
 # Variables are cap levels: x[item, t] = 1 when at most t - 1 occurrences of the item stay; its cost is the number of
 # cases with at least t of them, and x[item, t] <= x[item, t + 1]. Without capping only t = 1 exists, at full cost.
-
-CapLevel = tuple[int, int]
-"""(item, t): the suppression that leaves at most t - 1 of the item."""
 
 TIME_LIMIT = 20.0
 """Seconds of branch and bound before the caller falls back to `pruned`."""
@@ -198,80 +245,89 @@ def minimum_cover(candidates: Candidates, loss: list[Ints], *, capping: bool, ti
     Cover
         caps and their loss in events; caps are None if the time did not suffice for a proof of optimality.
     """
-    rows = _minimal(_units(candidate, capping) for candidate in candidates)
-    forced = {unit for row in rows if len(row) == 1 for unit in row}
-    open_rows = [row for row in rows if not row & forced]
-    chosen = _solve(open_rows, forced, loss, capping, time_limit) if open_rows else forced
+    base = 1 + max(map(len, candidates), default=0)
+    sets = UnitSets.of(candidates, base=base)
+    if not capping:
+        sets = replace(sets, units=sets.units // base * base + 1)
+    rows = _minimal(sets)
+    forced = rows.pop(1).ravel() if 1 in rows else np.empty(0, dtype=np.int64)
+    chosen = _solve(list(rows.values()), forced, loss, base, capping, time_limit) if rows else forced
     if chosen is None:
         return Cover(None, 0)
     caps: Caps = {}
-    for item, t in chosen:
+    for unit in chosen.tolist():
+        item, t = divmod(unit, base)
         caps[item] = min(caps.get(item, t - 1), t - 1)
     return Cover(caps, sum(int(loss[item][cap:].sum()) for item, cap in caps.items()))
 
 
-def _units(candidate: tuple[int, ...], capping: bool) -> frozenset[CapLevel]:
-    return frozenset((item, candidate.count(item) if capping else 1) for item in candidate)
+def _minimal(sets: UnitSets) -> dict[int, Ints]:
+    """Return the sets that contain no other set, by size: int64[N, size] each. Hitting these hits all."""
+    minimal: dict[int, Ints] = {}
+    for size in np.unique(np.diff(sets.starts)).tolist():
+        rows = sets.of_size(size)
+        is_minimal = np.ones(len(rows), dtype=np.bool_)
+        for smaller, others in minimal.items():
+            for columns in itertools.combinations(range(size), smaller):
+                is_minimal &= ~_among(rows[:, columns], others)
+        if is_minimal.any():
+            minimal[size] = rows[is_minimal]
+    return minimal
 
 
-def _minimal(rows: Iterable[frozenset[CapLevel]]) -> list[frozenset[CapLevel]]:
-    """Return the rows that contain no other row: hitting these hits all."""
-    result: list[frozenset[CapLevel]] = []
-    by_unit: dict[CapLevel, list[frozenset[CapLevel]]] = {}
-    for row in _by_size(set(rows)):
-        if any(other < row for unit in row for other in by_unit.get(unit, ())):
-            continue
-        result.append(row)
-        by_unit.setdefault(min(row), []).append(row)
-    return result
-
-
-def _by_size(rows: Iterable[frozenset[CapLevel]]) -> Iterator[frozenset[CapLevel]]:
-    """Yield the rows by their number of units, and then by their units in order.
-
-    In many short sorts: one sort of all rows lets no other thread run for seconds, not even the fold of a daemon.
-    """
-    groups = defaultdict[tuple[int, CapLevel], list[frozenset[CapLevel]]](list)
-    for row in rows:
-        groups[len(row), min(row)].append(row)
-    for group in sorted(groups):
-        yield from sorted(groups[group], key=sorted)
+def _among(rows: Ints, others: Ints) -> npt.NDArray[np.bool_]:
+    """Return bool[N]: the rows that are among others; both int64[, size]."""
+    if rows.shape[1] == 1:
+        return np.isin(rows[:, 0], others[:, 0])
+    both = np.concatenate((others, rows))
+    order = np.lexsort(both.T[::-1])  # stable: of equal rows, that of `others` is first
+    both = both[order]
+    begins = np.ones(len(both), dtype=np.bool_)
+    begins[1:] = (both[1:] != both[:-1]).any(axis=1)
+    first_of_run = order[np.maximum.accumulate(np.where(begins, np.arange(len(both)), 0))]
+    among = np.empty(len(both), dtype=np.bool_)
+    among[order] = first_of_run < len(others)
+    return among[len(others) :]
 
 
 def _solve(
-    rows: list[frozenset[CapLevel]], forced: set[CapLevel], loss: list[Ints], capping: bool, time_limit: float
-) -> set[CapLevel] | None:
+    rows: list[Ints], forced: Ints, loss: list[Ints], base: int, capping: bool, time_limit: float
+) -> Ints | None:
+    """Return the cheapest units that hit every row and hold the forced ones; None if the time did not suffice."""
     from scipy.optimize import Bounds, LinearConstraint, milp
     from scipy.sparse import coo_array
 
-    units = sorted({unit for row in rows for unit in row} | forced)
-    number = {unit: k for k, unit in enumerate(units)}
-    entries = [(r, number[unit], 1.0) for r, row in enumerate(rows) for unit in row]
-    entries += [(len(rows) + k, number[unit], 1.0) for k, unit in enumerate(sorted(forced))]
-    lower = [1.0] * (len(rows) + len(forced))
-    for low, high in itertools.pairwise(units):
-        if low[0] == high[0]:
-            entries += [(len(lower), number[high], 1.0), (len(lower), number[low], -1.0)]
-            lower.append(0.0)
-    i, j, v = zip(*entries, strict=True)
+    units = np.unique(np.concatenate([forced, *(row.ravel() for row in rows)]))
+    # One constraint for each row, then one for each forced unit: at least one of its units is chosen.
+    sizes = np.concatenate([*(np.full(len(row), row.shape[1]) for row in rows), np.ones(len(forced), dtype=np.int64)])
+    hitting = np.repeat(np.arange(len(sizes)), sizes)
+    hit = np.searchsorted(units, np.concatenate([*(row.ravel() for row in rows), forced]))
+    # A level of an item is chosen only with its next higher level.
+    low = np.flatnonzero(units[:-1] // base == units[1:] // base)
+    ordering = len(sizes) + np.arange(len(low))
+    i = np.concatenate((hitting, ordering, ordering))
+    j = np.concatenate((hit, low + 1, low))
+    v = np.concatenate((np.ones(len(hit)), np.ones(len(low)), -np.ones(len(low))))
+    lower = np.concatenate((np.ones(len(sizes)), np.zeros(len(low))))
     matrix = coo_array((v, (i, j)), shape=(len(lower), len(units))).tocsr()
+    levels = [divmod(unit, base) for unit in units.tolist()]
     answer = milp(
-        np.asarray([_cost(unit, units, loss, capping) for unit in units], dtype=np.float64),
-        constraints=LinearConstraint(matrix, np.asarray(lower), np.inf),
+        np.asarray([_cost(level, levels, loss, capping) for level in levels], dtype=np.float64),
+        constraints=LinearConstraint(matrix, lower, np.inf),
         integrality=np.ones(len(units), dtype=np.int64),
         bounds=Bounds(0, 1),
         options={"time_limit": time_limit, "mip_rel_gap": 0.0},
     )
     if answer.status != 0 or answer.x is None:
         return None
-    return {unit for unit, value in zip(units, answer.x, strict=True) if value > 0.5}
+    return units[answer.x > 0.5]
 
 
-def _cost(unit: CapLevel, units: list[CapLevel], loss: list[Ints], capping: bool) -> int:
-    """Events that this level costs beyond the next higher level of the same item that is a unit."""
-    item, t = unit
+def _cost(level: tuple[int, int], levels: list[tuple[int, int]], loss: list[Ints], capping: bool) -> int:
+    """Return the events that a level (item, t) costs beyond the next higher level of the same item that is a unit."""
+    item, t = level
     if not capping:
         return int(loss[item].sum())
-    higher_levels = [level for other_item, level in units if other_item == item and level > t]
+    higher_levels = [other_t for other_item, other_t in levels if other_item == item and other_t > t]
     next_level = min(higher_levels, default=len(loss[item]) + 1)
     return int(loss[item][t - 1 : next_level - 1].sum())

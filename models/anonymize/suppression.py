@@ -119,9 +119,7 @@ class UnitSets:
         _, places = places_of(self.starts, np.flatnonzero(np.diff(self.starts) == size))
         rows = self.units[places].reshape(-1, size)
         rows = rows[np.lexsort(rows.T[::-1])]
-        is_new = np.ones(len(rows), dtype=np.bool_)
-        is_new[1:] = (rows[1:] != rows[:-1]).any(axis=1)
-        return rows[is_new]
+        return rows[_begins_run(rows)]
 
     def holders(self, n_units: int) -> tuple[Ints, Ints]:
         """Return the sets that have each unit, after where those of each unit begin."""
@@ -248,6 +246,7 @@ def minimum_cover(candidates: Candidates, loss: list[Ints], *, capping: bool, ti
     base = 1 + max(map(len, candidates), default=0)
     sets = UnitSets.of(candidates, base=base)
     if not capping:
+        # The only level of an item is that which removes it.
         sets = replace(sets, units=sets.units // base * base + 1)
     rows = _minimal(sets)
     forced = rows.pop(1).ravel() if 1 in rows else np.empty(0, dtype=np.int64)
@@ -281,13 +280,18 @@ def _among(rows: Ints, others: Ints) -> npt.NDArray[np.bool_]:
         return np.isin(rows[:, 0], others[:, 0])
     both = np.concatenate((others, rows))
     order = np.lexsort(both.T[::-1])  # stable: of equal rows, that of `others` is first
-    both = both[order]
-    begins = np.ones(len(both), dtype=np.bool_)
-    begins[1:] = (both[1:] != both[:-1]).any(axis=1)
-    first_of_run = order[np.maximum.accumulate(np.where(begins, np.arange(len(both)), 0))]
+    begins_run = _begins_run(both[order])
+    first_of_run = order[np.maximum.accumulate(np.where(begins_run, np.arange(len(both)), 0))]
     among = np.empty(len(both), dtype=np.bool_)
     among[order] = first_of_run < len(others)
     return among[len(others) :]
+
+
+def _begins_run(rows: Ints) -> npt.NDArray[np.bool_]:
+    """Return bool[N]: the rows that differ from the row before."""
+    begins_run = np.ones(len(rows), dtype=np.bool_)
+    begins_run[1:] = (rows[1:] != rows[:-1]).any(axis=1)
+    return begins_run
 
 
 def _solve(

@@ -150,7 +150,7 @@ class Reach:
         # Candidate n is `_codes[_starts[n] : _starts[n + 1]]`; `_rows[_row_starts[n] : _row_starts[n + 1]]` contain it.
         self._starts = self._row_starts = np.zeros(1, dtype=np.int64)
         self._codes = np.empty(0, dtype=np.int32)
-        self._masks = np.empty(0, dtype=np.uint64)
+        self._masks = np.empty(0, dtype=np.uint64)  # of each candidate: its items as bits
         self._rows = np.empty(0, dtype=np.int32)
         self._contained: tuple[Ints, Codes] | None = None  # by row, of all candidates so far
 
@@ -177,7 +177,7 @@ class Reach:
         new_keys, first = np.unique(keys[is_new], return_index=True)
         new_numbers = len(self._starts) - 1 + np.arange(len(new_keys))
         self._compare(candidates[is_new][first])
-        into = np.searchsorted(known, new_keys)
+        into = np.searchsorted(known, new_keys)  # keys ascend
         known, numbers = np.insert(known, into, new_keys), np.insert(numbers, into, new_numbers)
         self._numbers[size] = known, numbers
         return numbers[np.searchsorted(known, keys)]

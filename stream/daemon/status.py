@@ -355,7 +355,7 @@ class StatusFile:
         Parameters
         ----------
         ended_by
-            What the log says of its error. Empty if somebody stopped it.
+            Text of its error, as in the log. Empty if somebody stopped it.
         """
         if not self._written_status and ended_by:
             self._written_status = self._status_of_ended_process()

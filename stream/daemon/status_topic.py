@@ -120,7 +120,7 @@ class StatusTopic:
         Parameters
         ----------
         ended_by
-            What the log says of its error.
+            Text of its error, as in the log.
         """
         self._put_start(ended_by)
 

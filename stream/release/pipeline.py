@@ -729,7 +729,7 @@ class Pipeline:
         attempt, reasons
             The attempt, and why it is refused.
         audit
-            What was measured before the refusal; None if nothing was.
+            Measures from before the refusal; None if there are none.
         waits_for
             Number of the held release that the cut waits for; 0 if it waits for none.
         """

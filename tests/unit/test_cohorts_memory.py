@@ -195,7 +195,7 @@ def test_a_series_that_shows_each_case_once_keeps_sums() -> None:
 
 
 def test_an_erasure_drops_the_undisclosed_times_of_a_series_without_cases() -> None:
-    """Which pairs the erased case had is not known any more, so the times of all pairs go; means stay."""
+    """The pairs of the erased case are not known any more, so the times of all pairs go; means stay."""
     timed = ONCE.model_copy(update={"times": "microaggregated", "T": "minutes"})
     memory = msgspec.json.decode(compact_json(timed.build(once(12)).memory))
     memory["pending"] = [["a", "b", 2, 2, 90, 60], ["b", "c", 1, 1, 30, None]]

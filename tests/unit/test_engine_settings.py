@@ -90,7 +90,7 @@ def test_a_coordinator_builds_by_the_engine_of_its_configuration(
 def test_a_key_does_not_cover_the_working_files_of_an_engine(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Who sets the key expects that nothing on the disk is in the clear: `check-config` and the start say it."""
+    """A person who sets the key expects nothing in the clear on the disk: `check-config` and the start warn."""
     pytest.importorskip("duckdb", reason='duckdb is not installed (extra "duckdb")')
     path = tmp_path / "veilstream.toml"
     for engine, has_key in (('kind = "duckdb"', True), ('kind = "duckdb"', False), ("", True)):

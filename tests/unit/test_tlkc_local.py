@@ -10,7 +10,7 @@ import pytest
 
 from connectors import read_log
 from models.anonymize.local import default_priority, events_at_positions, one_case_per_row, shortened_by_value
-from models.anonymize.local_model import Bans, Reach, SafeState, close, fewest_holders
+from models.anonymize.local_model import Bans, Reach, SafeState, _keys, close, fewest_holders
 from models.anonymize.minimality import audit
 from models.anonymize.tlkc import VALUE_AWARE, TlkcProblem, anonymize
 from models.anonymize.view import TraceView, view
@@ -71,6 +71,15 @@ def test_value_blind_projection_reads_no_values() -> None:
         if cases[first][0] == cases[second][0]:
             assert released.get(first) == released.get(second)
     assert result.warnings == ()
+
+
+@pytest.mark.parametrize("n_items", [300, 1 << 20])
+def test_keys_of_bans_sort_as_the_bans_do(n_items: int) -> None:
+    """With few items they are whole numbers, with many texts; codes with a byte of zeros differ, too."""
+    bans = sorted(itertools.product((0, 1, 255, 256), repeat=4))
+    keys = _keys(np.asarray(bans, dtype=np.int32), n_items)
+    assert keys.dtype.kind == ("i" if n_items == 300 else "S")
+    assert (keys[:-1] < keys[1:]).all()
 
 
 SHARED = [("ab", "x"), ("ab", "x"), ("ab", "x"), ("ab", "y"), ("a", "y"), ("a", "z"), ("b", "y"), ("b", "z")]

@@ -12,7 +12,7 @@ from stream.commands._output import emit_json, grid, tables
 
 if TYPE_CHECKING:
     from stream.daemon.status import ReleaseStatus, Status, TriggerStatus
-    from stream.daemon.status_topic import CoordinatorStart
+    from stream.daemon.status_topic import RemoteStatus
 
 PANEL = "Operate"
 
@@ -84,14 +84,16 @@ def _remote(bootstrap: str | None, config: Path | None, json: bool) -> int:
     for process in processes:
         remote = read_remote(process, settings.source)
         now = time.time()
-        if remote.start is not None and remote.start.ended_by:
+        start_failure = remote.failed_start(now)
+        if start_failure is not None:
             code = 4
+        start_facts = {"process": process, "start": remote.start, "start_failure": start_failure}
         if remote.status is None:
             code = 4 if remote.start is None else code
             if json:
-                documents.append({"process": process, "start": remote.start})
+                documents.append(start_facts)
             else:
-                tables().print(f"{process}: {_starting(remote.start, now)}")
+                tables().print(f"{process}: {_starting(remote, start_failure, now)}")
             continue
         # By the broker's stamp: the clock of the coordinator's host may be wrong. The other times of the status are
         # compared with each other, on that clock.
@@ -100,28 +102,26 @@ def _remote(bootstrap: str | None, config: Path | None, json: bool) -> int:
         if remote.status["state"] == "gap" or (reason and remote.start is None):
             code = 4
         if json:
-            facts = {"age_seconds": round(age, 3), "standstill": reason, "start": remote.start}
-            documents.append({**remote.status, **facts, "process": process})
+            documents.append({**remote.status, "age_seconds": round(age, 3), "standstill": reason, **start_facts})
             continue
         tables().print(f"{process}:")
         if remote.start is not None:
-            tables().print(f"{_starting(remote.start, now)}; the figures are those of the coordinator before")
+            tables().print(f"{_starting(remote, start_failure, now)}; the figures are those of the coordinator before")
         _print(remote.status, now, age, reason)
     if json:
         emit_json({"processes": documents})
     return code
 
 
-def _starting(start: CoordinatorStart | None, now: float) -> str:
+def _starting(remote: RemoteStatus, start_failure: str | None, now: float) -> str:
+    start = remote.start
     if start is None:
         return "no coordinator has written a status yet"
-    seconds = max(0.0, now - start.at)
-    if start.ended_by:
-        return (
-            f"a coordinator ended before its state was open: {start.ended_by} (process {start.pid} on {start.host}, "
-            f"{seconds:.0f} s ago)"
-        )
-    return f"a coordinator opens its state: process {start.pid} on {start.host}, since {seconds:.0f} s"
+    age = max(0.0, now - remote.started)
+    process = f"process {start.pid} on {start.host}"
+    if start_failure is not None:
+        return f"{start_failure} ({process}, {age:.0f} s ago)"
+    return f"a coordinator opens its state: {process}, since {start.seconds + age:.0f} s"
 
 
 def _print(status: Status, now: float, age: float, standstill_reason: str | None) -> None:

@@ -194,7 +194,6 @@ def run_all(config: Path, output: Path, roles: Sequence[str] = ("ingest", "coord
     environments = {role: _environment(config, role if len(roles) > 1 else "") for role in roles}
     command = [sys.executable, "-m", "stream.commands", "run", "-c", str(config), "-o", str(output), "--role"]
     children: list[subprocess.Popen[bytes]] = []
-
     stopped_by: list[int] = []
 
     def forward(number: int, _frame: object) -> None:
@@ -209,10 +208,16 @@ def run_all(config: Path, output: Path, roles: Sequence[str] = ("ingest", "coord
     for role, environment in environments.items():
         children.append(subprocess.Popen([*command, role], env=environment, preexec_fn=_unblock))  # noqa: S603, PLW1509
     signal.pthread_sigmask(signal.SIG_UNBLOCK, stop_signals)
-    code = _wait(children)
-    if code < 0:  # a signal ended it; one that was passed on to a role that had only begun is not a failure
-        return 0 if -code in stopped_by else 1
-    return code
+    index, code = _wait(children)
+    role = list(environments)[index]
+    if code >= 0:
+        return code
+    if -code in stopped_by:  # a signal that was passed on to a role that had only begun is not a failure
+        return 0
+    # A killed role has written nothing about its end.
+    hint = ": the kernel does so when memory is short" if -code == signal.SIGKILL else ""
+    log.error("stops: %s ended its %s role%s", signal.Signals(-code).name, role, hint)
+    return 1
 
 
 def _refuse_once(config: Path, roles: Sequence[str]) -> None:
@@ -254,11 +259,17 @@ def _environment(config: Path, role: str) -> dict[str, str]:
     return {**os.environ, **{name: str(port + 1) for name, port in ports.items() if port}}
 
 
-def _wait(children: list[subprocess.Popen[bytes]]) -> int:
-    """Wait for the first child that ends, and stop the other; return its exit code (minus the signal that ended it)."""
+def _wait(children: list[subprocess.Popen[bytes]]) -> tuple[int, int]:
+    """Wait for the first child that ends, and stop the others.
+
+    Returns its index and its exit code (minus the signal that ended it).
+    """
     pid, status = os.waitpid(-1, 0)
-    for child in children:
-        if child.pid != pid:
-            child.terminate()
-            child.wait()
-    return os.waitstatus_to_exitcode(status)
+    ended = 0
+    for index, child in enumerate(children):
+        if child.pid == pid:
+            ended = index
+            continue
+        child.terminate()
+        child.wait()
+    return ended, os.waitstatus_to_exitcode(status)

@@ -1,7 +1,8 @@
 """The status of a coordinator on a compacted topic, which a person reads from any host (decision 101).
 
 The topic keeps two records: the last status, and the last start. A start does not replace the status of the coordinator
-before it, so a reader has figures from the first second, with their age. Records hold positions, counts, release
+before it, so a reader has figures from the first second, with their age. It is written again at each heartbeat until
+the state is open, so a reader sees that a process was killed meanwhile. Records hold positions, counts, release
 numbers and names of the configuration; no case, activity or attribute.
 """
 
@@ -13,7 +14,7 @@ import re
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -26,7 +27,7 @@ from connectors.kafka.producing import producer
 from connectors.kafka.source import Source
 from models.errors import VeilstreamError
 from stream.daemon.partition_reader import PartitionReader
-from stream.daemon.status import Status
+from stream.daemon.status import MISSED, Status
 
 log = logging.getLogger("veilstream")
 
@@ -40,7 +41,7 @@ CLOSE_SECONDS = 10.0
 """Longest wait for the last status at a stop."""
 
 TAIL_RECORDS = 200
-"""Records from the end that are read. A start that is older than so many statuses is older than the last of them."""
+"""Records that are read at a time, from the end, until a status is among them."""
 
 STATUS_KEY, START_KEY = b"status", b"start"
 
@@ -56,6 +57,10 @@ class CoordinatorStart(msgspec.Struct, frozen=True, kw_only=True):
         Time of the record, in seconds since 1970.
     ended_by
         Why it ended before its state was open; empty if it has not.
+    seconds
+        Seconds since it received the partition.
+    heartbeat
+        Seconds until the record is written again. 0 in records of earlier programs, which write it once.
     """
 
     at: float
@@ -63,6 +68,8 @@ class CoordinatorStart(msgspec.Struct, frozen=True, kw_only=True):
     host: str
     version: str
     ended_by: str = ""
+    seconds: float = 0.0
+    heartbeat: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,11 +82,36 @@ class RemoteStatus:
         The last status, and when the broker received it (seconds since 1970).
     start
         The last start, if it is later than the status: its coordinator still opens its state, or has ended meanwhile.
+    started
+        When the broker received the start (seconds since 1970).
     """
 
     status: Status | None
     stamped: float
     start: CoordinatorStart | None
+    started: float
+
+    def failed_start(self, now: float) -> str | None:
+        """Return why the last start will not open its state; None if it may, or if there is none.
+
+        A process that was killed writes nothing about its end. So it is a fault that its record is not written again.
+
+        Parameters
+        ----------
+        now
+            Seconds since 1970. Only the broker's stamp is compared with it: the clock of the other host may be wrong.
+        """
+        if self.start is None:
+            return None
+        if self.start.ended_by:
+            return f"a coordinator ended before its state was open: {self.start.ended_by}"
+        heartbeat = self.start.heartbeat
+        if heartbeat and now - self.started > MISSED * heartbeat:
+            return (
+                "a coordinator has not been heard of since, and its state was not open: its process was killed (by the "
+                "kernel if memory was short), or its host or network failed; read its log, and start it again"
+            )
+        return None
 
 
 class StatusTopic:
@@ -104,6 +136,8 @@ class StatusTopic:
         self._changed, self._stopping = threading.Event(), threading.Event()
         self._logged = False
         self._thread: threading.Thread | None = None
+        self._opening_since: float | None = None
+        """When the partition came (monotonic), until the state is open or the process ends."""
 
     def watch(self) -> None:
         """Start the thread."""
@@ -111,8 +145,9 @@ class StatusTopic:
         self._thread.start()
 
     def start(self) -> None:
-        """Write that a coordinator opens its state."""
-        self._put_start("")
+        """Write that a coordinator opens its state, and again at each heartbeat until the first status."""
+        self._opening_since = time.monotonic()
+        self._put(START_KEY, self._start_record(0.0))
 
     def failed(self, ended_by: str) -> None:
         """Write that the coordinator ends, and its state was never open: it has no status to write this in.
@@ -122,17 +157,22 @@ class StatusTopic:
         ended_by
             Text of its error, as in the log.
         """
-        self._put_start(ended_by)
+        with self._lock:
+            opening_since, self._opening_since = self._opening_since, None
+        seconds = 0.0 if opening_since is None else time.monotonic() - opening_since
+        self._put(START_KEY, self._start_record(seconds, ended_by))
 
-    def _put_start(self, ended_by: str) -> None:
+    def _start_record(self, seconds: float, ended_by: str = "") -> bytes:
         start = CoordinatorStart(
             at=time.time(),
             pid=os.getpid(),
             host=socket.gethostname(),
             version=version("veilstream"),
             ended_by=ended_by,
+            seconds=seconds,
+            heartbeat=self._source.heartbeat,
         )
-        self._put(START_KEY, msgspec.json.encode(start))
+        return msgspec.json.encode(start)
 
     def write(self, status: Status) -> None:
         """Write a status, at the next moment at which one is due."""
@@ -140,8 +180,17 @@ class StatusTopic:
 
     def _put(self, key: bytes, value: bytes) -> None:
         with self._lock:
+            if key == STATUS_KEY:
+                self._opening_since = None
             self._records[key] = value
         self._changed.set()
+
+    def _repeat_start(self) -> None:
+        """Write the start again while the state opens."""
+        # In one step: a start that follows a status would say that the state is not open.
+        with self._lock:
+            if self._opening_since is not None:
+                self._records[START_KEY] = self._start_record(time.monotonic() - self._opening_since)
 
     def close(self) -> None:
         """Write what was not written, and end the thread, if the broker answers in time."""
@@ -165,7 +214,8 @@ class StatusTopic:
 
     def _send_until_stopped(self, send: Callable[..., object]) -> None:
         while True:
-            self._changed.wait()
+            if not self._changed.wait(self._source.heartbeat):
+                self._repeat_start()
             self._changed.clear()
             with self._lock:
                 records, self._records = self._records, {}
@@ -209,19 +259,30 @@ def read_remote(process: str, source: Source) -> RemoteStatus:
     """
     name = topics.topic(process, "status")
     topics.require(source, [name])
-    status, stamped, start, started = None, 0.0, None, 0.0
     with explained(source), closing(PartitionReader(name, 0, source)) as reader:
-        for key, value, at in _tail(reader):
-            if key == STATUS_KEY:
-                status, stamped = msgspec.json.decode(value, type=Status), at
-            elif key == START_KEY:
-                start, started = msgspec.json.decode(value, type=CoordinatorStart), at
-    is_opening = start is not None and (status is None or started > stamped)
-    return RemoteStatus(status, stamped, start if is_opening else None)
+        latest = _latest(reader)
+    status, start = None, None
+    value, stamped = latest.get(STATUS_KEY, (None, 0.0))
+    if value is not None:
+        status = msgspec.json.decode(value, type=Status)
+    value, started = latest.get(START_KEY, (None, 0.0))
+    if value is not None and (status is None or started > stamped):
+        start = msgspec.json.decode(value, type=CoordinatorStart)
+    return RemoteStatus(status, stamped, start, started)
 
 
-def _tail(reader: PartitionReader) -> Iterator[tuple[bytes, bytes, float]]:
-    """Yield key, value and broker's time of the last records."""
-    end = reader.end()
-    for record in reader.records(max(reader.begin(), end - TAIL_RECORDS), end):
-        yield record.key or b"", record.value or b"null", record.timestamp / 1000
+def _latest(reader: PartitionReader) -> dict[bytes, tuple[bytes | None, float]]:
+    """Return value and broker's time of the last record of each key, from the end back to the last status.
+
+    Starts are repeated, so more than `TAIL_RECORDS` of them may follow it.
+    """
+    latest: dict[bytes, tuple[bytes | None, float]] = {}
+    begin, until = reader.begin(), reader.end()
+    while until > begin and STATUS_KEY not in latest:
+        first = max(begin, until - TAIL_RECORDS)
+        earlier = {}
+        for record in reader.records(first, until):
+            earlier[record.key or b""] = (record.value, record.timestamp / 1000)
+        latest = {**earlier, **latest}
+        until = first
+    return latest

@@ -96,6 +96,31 @@ def test_a_second_stop_does_not_cut_off_a_build(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (0, "the build is done\n"), done.stderr[-2000:]
 
 
+KILLED_ROLE = """
+import sys
+from pathlib import Path
+from stream.daemon import roles
+
+sys.executable = str(Path("program").absolute())
+sys.exit(roles.run_all(Path("c.toml"), Path("out")))
+"""
+
+
+def test_a_role_that_the_kernel_ended_is_named(tmp_path: Path) -> None:
+    """A container whose coordinator was killed for memory ended with 1 and without a line."""
+    (tmp_path / "c.toml").write_text(
+        '[process]\nname = "p"\n[source]\ntopics = ["t"]\nbootstrap = "127.0.0.1:1"\n'
+        '[[publication]]\nname = "x"\nwindow = { new_cases = 5 }\nmechanism = { kind = "tlkc-cohorts" }\n'
+    )
+    program = tmp_path / "program"
+    program.write_text('#!/bin/sh\ncase "$*" in *coordinator) kill -9 $$ ;; *) exec sleep 600 ;; esac\n')
+    program.chmod(0o755)
+    command, env = [sys.executable, "-c", KILLED_ROLE], os.environ | {"PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, check=False, timeout=900)
+    assert done.returncode == 1, done.stderr[-2000:]
+    assert "SIGKILL ended its coordinator role: the kernel does so when memory is short" in done.stderr
+
+
 @pytest.mark.parametrize(("why", "code"), [(None, 0), (InputError("no such topic"), 2), (OSError("disk"), 0)])
 def test_a_stop_that_takes_too_long_is_ended_with_its_reason(
     why: Exception | None, code: int, caplog: pytest.LogCaptureFixture

@@ -241,7 +241,7 @@ def test_of_a_coordinator_that_is_away_the_age_is_shown(
     assert " on elsewhere, 360" in shown
     assert "has not been heard of since" in shown
     assert "2 of 5 new_events" in shown
-    _put(broker, b"start", {**START, "at": time.time() - 20, "host": "next"})
+    _put(broker, b"start", {**START, "host": "next"}, 20)
     code, shown = _asked(broker, monkeypatch, capsys)
     assert code == 0
     assert "a coordinator opens its state: process 7 on next, since 2" in shown
@@ -293,6 +293,59 @@ def test_a_start_that_failed_is_a_fault_with_its_reason(
     code, shown = _asked(broker, monkeypatch, capsys)
     assert code == 4
     assert "the pseudonym key is another one" in shown
+
+
+def test_a_start_is_written_again_until_the_state_is_open(broker: Broker) -> None:
+    """A process that is killed meanwhile writes no more. Nothing follows a status: it would hide an open state."""
+    writer = StatusTopic("p", SOURCE)
+    writer.start()
+    writer.watch()
+    _until(lambda: len(broker.records) >= 3)
+    writer.write(_status())
+    _until(lambda: broker.records[-1][0] == b"status")
+    count = len(broker.records)
+    writer.write(_status(state="stopped"))
+    _until(lambda: len(broker.records) > count)
+    writer.close()
+    starts = [json.loads(value) for key, value, _ in broker.records[: count - 1]]
+    assert [key for key, _, _ in broker.records] == [b"start"] * len(starts) + [b"status"] * 2
+    assert all(start["heartbeat"] == SOURCE.heartbeat for start in starts)
+    assert [start["seconds"] for start in starts] == sorted({start["seconds"] for start in starts})
+
+
+@pytest.mark.parametrize("with_figures", [False, True])
+def test_a_process_that_was_killed_while_its_state_opened_is_a_fault(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], with_figures: bool
+) -> None:
+    """After kill -9 or by the kernel's end for memory it was opening its state, with exit 0, until the next start.
+
+    The clock of its host is wrong, which does not matter.
+    """
+    if with_figures:
+        _put(broker, b"status", _status(releases=_releases()), 9000)
+    start = {**START, "at": time.time() + 9000, "heartbeat": 300.0, "seconds": 120.0}
+    _put(broker, b"start", start, 800)
+    code, shown = _asked(broker, monkeypatch, capsys)
+    assert code == 0
+    assert "a coordinator opens its state: process 7 on b, since 9" in shown
+    broker.records[-1] = (b"start", msgspec.json.encode(start), time.time() - 1000)
+    code, shown = _asked(broker, monkeypatch, capsys)
+    assert code == 4
+    shown = " ".join(shown.split())
+    assert "its state was not open: its process was killed" in shown
+    assert "(process 7 on b, 1" in shown
+    assert ("2 of 5 new_events" in shown) == with_figures
+    code, shown = _asked(broker, monkeypatch, capsys, "--json")
+    (document,) = json.loads(shown)["processes"]
+    assert "its process was killed" in document["start_failure"]
+
+
+def test_figures_are_found_before_many_starts(broker: Broker) -> None:
+    """A state that opens for half an hour repeats its start some hundred times."""
+    _put(broker, b"status", _status(position=4), 5000)
+    for _ in range(2 * module.TAIL_RECORDS + 1):
+        _put(broker, b"start", {**START, "heartbeat": 5.0})
+    assert (read_remote("p", SOURCE).status or {})["position"] == 4
 
 
 def test_the_topic_is_compacted_and_an_earlier_installation_may_lack_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,7 @@ from models.dp.synthesis import fitting, spreading
 from models.dp.synthesis.contexts import UNIT, ContextLevel
 from models.dp.synthesis.fitting import Cells, fit, fitted, follows, nearby
 from models.dp.synthesis.spreading import Spread
+from models.dp.synthetic import Design
 from tests.unit.known_noise import NoisePerKey
 
 AB, C, BBB = (0, 1), (2,), (1, 1, 1)
@@ -169,6 +170,19 @@ def test_rare_traces_are_compared_if_few_draws_repeat_one() -> None:
     assert spreading.pool_size(drawn) == spreading.POOL
     assert spreading.pool_size(drawn | {(2, 2): 1}) == spreading.LARGE_POOL
     assert spreading.pool_size({}) == spreading.POOL
+
+
+def test_the_large_pool_has_twenty_million_distances() -> None:
+    """At most, with as many candidates as a release has by default: the bound of time and memory of decision 125."""
+    no_repeats = {(number,): 1 for number in range(3)}
+    assert spreading.pool_size(no_repeats) * Design().candidates == 20_000_000
+
+
+def test_draws_divide_the_cases_of_the_model() -> None:
+    """Each trace has its part of the draws; draws without a label have none, and alone they give no trace."""
+    near = Spread.like_drawn({AB: 6, C: 3, BBB: 1, (): 5}, 40.0, NoisePerKey())
+    assert by_trace(near) == {AB: (0, 24.0), C: (0, 12.0), BBB: (0, 4.0)}
+    assert Spread.like_drawn({(): 5}, 40.0, NoisePerKey()).traces == ()
 
 
 def test_a_large_pool_has_all_drawn_traces() -> None:

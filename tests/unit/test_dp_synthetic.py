@@ -746,12 +746,15 @@ def _sampled(level: ContextLevel, epsilon: str, sample: int) -> tuple[dict[tuple
     return drawn, pool
 
 
-@pytest.mark.parametrize(("epsilon", "is_kept"), [("0.49", True), ("0.5", False)])
-def test_a_cell_costs_more_from_an_epsilon_of_a_half_on(epsilon: str, is_kept: bool) -> None:
-    """Steps of 1.1 prices are in the model below it alone."""
+@pytest.mark.parametrize(
+    ("epsilon", "prices", "is_kept"),
+    [("0.49", 0.9, False), ("0.49", 1.1, True), ("0.5", 1.1, False), ("0.5", 1.3, True)],
+)
+def test_a_cell_costs_more_from_an_epsilon_of_a_half_on(epsilon: str, prices: float, is_kept: bool) -> None:
+    """A step is in the model if it has more than one price below that epsilon, and 1.2 prices from there on."""
     scale = 100 * UNIT
     price = 2**0.5 * math.log(3) / 2 * scale
-    sure, rare = 1_000 * UNIT, round(1.1 * price)
+    sure, rare = 1_000 * UNIT, round(prices * price)
     level = _level([[0, 0, sure], [0, 0, rare], [sure, rare, 0]], scale)
     drawn, _ = _sampled(level, epsilon, 2_000)
     assert set(drawn) == ({(0,), (1,)} if is_kept else {(0,)})

@@ -103,7 +103,9 @@ class Spread:
         It has no traces if no drawn trace has a label.
         """
         pooled = _pooled(drawn, draw, pool)
-        prior = np.asarray(list(pooled.values()), dtype=np.float64) * cases / max(sum(pooled.values()), 1)
+        times_drawn = np.asarray(list(pooled.values()), dtype=np.float64)
+        # If no trace has a label, both arrays are empty and nothing is divided.
+        prior = times_drawn * cases / times_drawn.sum()
         return cls(tuple(pooled), np.zeros(len(pooled), dtype=np.int64), prior)
 
     def whole_cases(self, cases: Floats, draw: NoiseSource) -> list[tuple[Variant, int]]:

@@ -7,9 +7,8 @@
 Every round adds a ban that no case may contain any more, and the empty result is always possible, so the loop ends. Its
 exit test is the definition of TLKC-privacy itself.
 
-*Value-blind* (default): a ban applies to every case. Therefore the cases that lose events depend on traces and bans,
-not on sensitive values. *Value-aware*: if a value exceeds C, the ban applies to as few cases with this value as
-possible. This keeps more events, and reveals who has the value.
+A ban applies to every case, not only to cases with a value above C. Therefore the cases that lose events depend on
+traces and bans, not on sensitive values.
 
 References
 ----------
@@ -20,18 +19,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from models.anonymize.local_model import Bans, Reach, SafeState, attempt, close, moved, project_onto, ranks
+from models.anonymize.local_model import Bans, Reach, SafeState, attempt, close, moved, ranks
 from models.anonymize.suppression import losses
 from models.anonymize.view import TraceView
 from models.anonymize.violations import BELOW_K, TlkcBounds, minimal_violations
 from models.content_free import content_free
-from models.errors import InputError
-from models.eventlog import Codes, Flags, Ints, places_of
+from models.eventlog import Codes, Flags, Ints
 from models.variants import amounts, of_events
 
 if TYPE_CHECKING:
@@ -92,35 +90,6 @@ def entering(codes: Codes, events: Ints, items: int, first: Sequence[int] = ()) 
     return ranks([*first, *(item for item in most_first if item not in first)])
 
 
-def one_case_per_row(view: TraceView) -> TraceView:
-    """Return the view with one row per case, since value-aware bans distinguish equal cases.
-
-    Raises
-    ------
-    InputError
-        the view is a table of variants, which has no single cases.
-    """
-    if view.cases is not None:
-        raise InputError("value_aware distinguishes cases of one variant: it needs the cases themselves")
-    starts, source = places_of(view.starts, view.row_of_case)
-    cases = len(view.row_of_case)
-    return replace(
-        view,
-        starts=starts,
-        codes=view.codes[source],
-        weight=np.ones(cases, dtype=np.int64),
-        values=np.ascontiguousarray(view.values[:, view.row_of_case]),
-        row_of_case=np.arange(cases, dtype=np.int64),
-    )
-
-
-def shortened_by_value(view: TraceView, state: SafeState) -> int:
-    """Return the number of cases that value-aware bans shorten: each of these reveals that it has a value."""
-    public = state.bans.where(state.bans.binds_all)
-    kept = project_onto(Reach(view), state.priority, public)
-    return int(view.weight[np.unique(view.row_of_position[kept & ~state.kept])].sum())
-
-
 def events_at_positions(view: TraceView) -> Ints:
     """Return the number of events of the log at each position of the rows' traces, over all cases of a row."""
     return amounts(_position_of_event(view), of_events(view.cases, view.case_starts), len(view.codes))
@@ -147,10 +116,9 @@ def suppress(
     bans: Sequence[tuple[int, ...]] = (),
     effort: int = 0,
     seed: int = 0,
-    value_aware: bool = False,
     max_minimality: int | None = None,
     progress: Callable[[int], None] = lambda _: None,
-) -> tuple[TraceView, SafeState, Minimality]:
+) -> tuple[SafeState, Minimality]:
     """Suppress events of single cases until no candidate violates.
 
     Parameters
@@ -163,8 +131,6 @@ def suppress(
         Candidates that no case may match, whatever their counts.
     effort, seed
         Number of proposals of the search, and its seed.
-    value_aware
-        Whether a share above C is cured in the fewest holders only.
     max_minimality
         Most candidates that may have fewer than K possible cases for somebody who knows the rules. None: any number.
     progress
@@ -172,8 +138,6 @@ def suppress(
 
     Returns
     -------
-    view
-        The view that the state refers to.
     state
         The events that stay, and the bans and priorities.
     minimality
@@ -181,32 +145,22 @@ def suppress(
     """
     from models.anonymize.minimality import audit, withstanding
 
-    rows = one_case_per_row(view) if value_aware else view
-    events = events_at_positions(rows)
+    events = events_at_positions(view)
     if isinstance(preferred, Choice):
-        priority = preferred.priority(rows, events)
-        value = preferred.valued(rows, events)
+        priority = preferred.priority(view, events)
+        value = preferred.valued(view, events)
     else:
         priority = default_priority(view, preferred)
         value = events
-    reach = Reach(rows)
-    state = close(reach, bounds, priority, Bans.of(bans), value, value_aware=value_aware)
-    generator = np.random.default_rng(seed)
+    reach = Reach(view)
+    fixed = Bans.of(bans)
+    state = close(reach, bounds, priority, fixed, value)
     if effort:
-        state = improve(
-            reach,
-            bounds,
-            state,
-            value,
-            effort,
-            generator,
-            fixed=Bans.of(bans),
-            value_aware=value_aware,
-            progress=progress,
-        )
-    if max_minimality is None or value_aware:
-        return rows, state, audit(reach, bounds, state)
-    return rows, *withstanding(reach, bounds, state, value, max_minimality)
+        generator = np.random.default_rng(seed)
+        state = improve(reach, bounds, state, value, effort, generator, fixed=fixed, progress=progress)
+    if max_minimality is None:
+        return state, audit(reach, bounds, state)
+    return withstanding(reach, bounds, state, value, max_minimality)
 
 
 # Search: other priorities and fewer bans, kept when more events stay. Every state that is tried ends in `attempt`, so
@@ -241,7 +195,6 @@ def improve(
     generator: np.random.Generator,
     *,
     fixed: Bans,
-    value_aware: bool = False,
     progress: Callable[[int], None] = lambda _: None,
 ) -> SafeState:
     """Return the best of `start` and `effort` proposals of simulated annealing.
@@ -264,8 +217,6 @@ def improve(
         seeded; its draws are not noise of the release.
     fixed
         bans that every proposal keeps.
-    value_aware
-        whether a share above C is cured in the fewest holders only.
     progress
         called with the number of finished proposals.
 
@@ -279,11 +230,11 @@ def improve(
     best = current = start
     for step in range(effort):
         temperature = COOLING * float(events.sum()) * (1 - step / effort)
-        avoidable = _others(reach, current.bans.where(current.bans.binds_all), lasting)
+        avoidable = _others(reach, current.bans, lasting)
         priority, kept = _proposal(view, current, avoidable, events, generator)
         # Accept a state of `loss` fewer events with the chance exp(-loss / temperature).
         least = current.events + math.floor(temperature * math.log(1 - generator.random()))
-        trial = attempt(reach, bounds, priority, lasting.plus(kept), events, value_aware=value_aware, least=least)
+        trial = attempt(reach, bounds, priority, lasting.plus(kept), events, least=least)
         if trial is not None:
             current = trial
             best = max(best, trial, key=lambda state: state.events)

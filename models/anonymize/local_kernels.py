@@ -36,27 +36,6 @@ def contains(codes: Array, kept: Array, first: int, last: int, ban: Array) -> bo
 
 
 @kernel
-def touched(starts: Array, codes: Array, kept: Array, ban_starts: Array, ban_codes: Array) -> Array:
-    """Return the rows whose kept trace contains some ban, bool[R]."""
-    rows = len(starts) - 1
-    result = np.zeros(rows, dtype=np.bool_)
-    masks = masks_of(ban_starts, ban_codes)
-    for row in range(rows):
-        first, last = starts[row], starts[row + 1]
-        items_of_row = np.uint64(0)
-        for place in range(first, last):
-            if kept[place]:
-                items_of_row |= np.uint64(1) << np.uint64(codes[place] & 63)
-        for b in range(len(masks)):
-            if masks[b] & ~items_of_row != 0:
-                continue
-            if contains(codes, kept, first, last, ban_codes[ban_starts[b] : ban_starts[b + 1]]):
-                result[row] = True
-                break
-    return result
-
-
-@kernel
 def masks_of(ban_starts: Array, ban_codes: Array) -> Array:
     """Return the items of each ban as bits (code modulo 64).
 
@@ -204,8 +183,7 @@ def next_gaps(
     priority
         int64[items], rank of each item.
     ban_starts, ban_codes, hidden_by_ban, trigger_starts, alone
-        The bans, as of `Bans.by_trigger`. A ban that a trace contains is value-aware: it did not bind the row,
-        and hid nothing there.
+        The bans, as of `Bans.by_trigger`. No released trace contains one.
     once
         bool[items], items that no source case has twice: they are never hidden in a trace that shows them.
 
@@ -221,7 +199,6 @@ def next_gaps(
     for row in range(rows):
         offsets[row + 1] = offsets[row] + starts[row + 1] - starts[row] + 1
     table = np.full((offsets[rows], n_items), -1, dtype=np.int32)
-    everything = np.ones(_longest(starts), dtype=np.bool_)
     # Of the current row: shown items, gaps that hide an item, and the items for which there are such gaps.
     is_shown = np.zeros(n_items, dtype=np.bool_)
     hides = np.zeros((n_items, _longest(starts) + 1), dtype=np.bool_)
@@ -236,7 +213,7 @@ def next_gaps(
             for number in range(trigger_starts[trigger], trigger_starts[trigger + 1]):
                 item = hidden_by_ban[number]
                 ban = ban_codes[ban_starts[number] : ban_starts[number + 1]]
-                if is_shown[item] and (once[item] or contains(trace, everything, 0, len(trace), ban)):
+                if is_shown[item] and once[item]:
                     continue
                 low, high = _completing(trace, item, ban, priority)
                 if low <= high:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from models.anonymize.view import TraceView
-from models.anonymize.violations import ABOVE_C, TlkcBounds, Violations, minimal_violations
+from models.anonymize.violations import TlkcBounds, minimal_violations
 from models.content_free import content_free
 from models.eventlog import Codes, Flags, Ints, places_of, starts_of
 
@@ -19,7 +19,7 @@ from models.eventlog import Codes, Flags, Ints, places_of, starts_of
 @content_free()
 @dataclass(frozen=True, slots=True, eq=False)
 class Bans:
-    """Candidates that no released case may contain; with holders, only the listed rows may not contain it.
+    """Candidates that no released case may contain.
 
     A log of many activities has hundreds of thousands of them, so they are arrays.
 
@@ -29,27 +29,24 @@ class Bans:
         Where each candidate begins in `codes`.
     codes : int32
         Items of the candidates.
-    holders
-        By place of a candidate, the rows that it binds. A candidate that is not named binds every row.
     """
 
     starts: Ints = field(default_factory=lambda: np.zeros(1, dtype=np.int64))
     codes: Codes = field(default_factory=lambda: np.empty(0, dtype=np.int32))
-    holders: Mapping[int, frozenset[int]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, candidates: Sequence[tuple[int, ...]], holders: Mapping[int, frozenset[int]] | None = None) -> Bans:
+    def of(cls, candidates: Sequence[tuple[int, ...]]) -> Bans:
         """Return the bans of candidates that are written as tuples."""
         starts = starts_of(np.asarray([len(candidate) for candidate in candidates], dtype=np.int64))
         codes = np.asarray([code for candidate in candidates for code in candidate], dtype=np.int32)
-        return cls(starts, codes, holders or {})
+        return cls(starts, codes)
 
     @classmethod
-    def of_levels(cls, levels: Sequence[Codes], holders: Mapping[int, frozenset[int]] | None = None) -> Bans:
+    def of_levels(cls, levels: Sequence[Codes]) -> Bans:
         """Return the bans of candidates by size: int32[N, size] each."""
         lengths = np.repeat([level.shape[1] for level in levels], [len(level) for level in levels])
         codes = [np.empty(0, dtype=np.int32), *(level.ravel() for level in levels)]
-        return cls(starts_of(lengths), np.concatenate(codes), holders or {})
+        return cls(starts_of(lengths), np.concatenate(codes))
 
     def __len__(self) -> int:
         """Return the number of candidates."""
@@ -68,13 +65,6 @@ class Bans:
         return items
 
     @property
-    def binds_all(self) -> Flags:
-        """bool[N], the candidates without holders."""
-        binds_all = np.ones(len(self), dtype=np.bool_)
-        binds_all[list(self.holders)] = False
-        return binds_all
-
-    @property
     def ban_of_code(self) -> Ints:
         """Place of the candidate that each item of `codes` belongs to."""
         return np.repeat(np.arange(len(self)), np.diff(self.starts))
@@ -89,15 +79,14 @@ class Bans:
         return names_all
 
     def where(self, chosen: Flags) -> Bans:
-        """Return the chosen candidates, none of which may have holders."""
+        """Return the chosen candidates."""
         starts, places = places_of(self.starts, np.flatnonzero(chosen))
         return Bans(starts, self.codes[places])
 
     def plus(self, more: Bans) -> Bans:
         """Return these bans and more."""
-        limited = {len(self) + place: rows for place, rows in more.holders.items()}
         starts = np.concatenate((self.starts, self.starts[-1] + more.starts[1:]))
-        return Bans(starts, np.concatenate((self.codes, more.codes)), {**self.holders, **limited})
+        return Bans(starts, np.concatenate((self.codes, more.codes)))
 
     def by_trigger(self, priority: Ints) -> tuple[Ints, Codes, Codes, Ints, Codes]:
         """Return the bans by an item that a released trace must show for the ban to hide an event.
@@ -208,11 +197,11 @@ class Reach:
         counts: Ints = np.diff(self._row_starts)[numbers]
         return counts
 
-    def project(self, rows: Ints, bans: Bans, numbers: Ints, priority: Ints, kept: Flags) -> None:
-        """Set `kept` for some rows to the events that stay under bans, whose numbers are given, and priorities."""
+    def project(self, rows: Ints, numbers: Ints, priority: Ints, kept: Flags) -> None:
+        """Set `kept` for some rows to the events that stay under the bans of some numbers, and under priorities."""
         from models.anonymize.local_kernels import project
 
-        binding = self._binding(rows, bans, numbers)
+        binding = self._binding(rows, numbers)
         project(
             rows, self.view.starts, self.view.codes, priority, kept, self._starts, self._codes, self._masks, *binding
         )
@@ -226,18 +215,14 @@ class Reach:
             self._contained = starts_of(np.bincount(self._rows, minlength=n_rows)), number_of_pair[by_row]
         return self._contained
 
-    def _binding(self, rows: Ints, bans: Bans, numbers: Ints) -> tuple[Ints, Codes]:
-        """Return the numbers of the bans that bind each of some rows, after where those of each row begin."""
+    def _binding(self, rows: Ints, numbers: Ints) -> tuple[Ints, Codes]:
+        """Return the numbers of the bans that each of some rows contains, after where those of each row begin."""
         row_starts, contained_by_row = self._contained_by_row()
         starts, places = places_of(row_starts, rows)
         contained = contained_by_row[places]
-        binds_all = np.zeros(len(self._masks), dtype=np.bool_)
-        binds_all[numbers[bans.binds_all]] = True
-        binds = binds_all[contained]
-        if bans.holders:
-            # A ban and a row as one number.
-            limited = [numbers[place] + len(self._masks) * row for place, held in bans.holders.items() for row in held]
-            binds |= np.isin(contained + len(self._masks) * np.repeat(rows, np.diff(starts)), limited)
+        is_ban = np.zeros(len(self._masks), dtype=np.bool_)
+        is_ban[numbers] = True
+        binds = is_ban[contained]
         return starts_of(binds)[starts], contained[binds]
 
 
@@ -283,14 +268,13 @@ def close(
     events: Ints,
     *,
     cases: Ints | None = None,
-    value_aware: bool = False,
 ) -> SafeState:
     """Project, find the minimal violating candidates, ban them, until none is left.
 
     Parameters
     ----------
     reach
-        The rows, one per case if `value_aware`.
+        The rows.
     bounds
         L, K and C.
     priority
@@ -303,7 +287,7 @@ def close(
         int64[R], number of cases of each row that are published, in place of those of the view. A row without
         cases keeps nothing.
     """
-    state = attempt(reach, bounds, priority, bans, events, cases=cases, value_aware=value_aware)
+    state = attempt(reach, bounds, priority, bans, events, cases=cases)
     if state is None:
         raise AssertionError("no number of events is below 0")
     return state
@@ -317,7 +301,6 @@ def attempt(
     events: Ints,
     *,
     cases: Ints | None = None,
-    value_aware: bool = False,
     least: int = 0,
 ) -> SafeState | None:
     """Do the same as `close`, but return None as soon as fewer than `least` events stay.
@@ -328,7 +311,7 @@ def attempt(
     has_cases = view.weight > 0
     kept = np.repeat(has_cases, np.diff(view.starts))
     numbers = reach.numbers(bans)
-    _rebuild(reach, has_cases, priority, numbers, bans, numbers, kept)
+    _rebuild(reach, has_cases, priority, numbers, numbers, kept)
     for rounds in range(1, len(view.codes) + 2):
         amount = int(events[kept].sum())
         if amount < least:
@@ -336,11 +319,11 @@ def attempt(
         violations = minimal_violations(projected(view, kept), bounds)
         if not len(violations):
             return SafeState(priority, bans, kept, amount, rounds)
-        new = _new_bans(view, kept, violations, bounds, value_aware)
+        new = Bans.of_levels([level.candidates for level in violations.levels])
         bans = bans.plus(new)
         new_numbers = reach.numbers(new)
         numbers = np.concatenate((numbers, new_numbers))
-        _rebuild(reach, has_cases, priority, numbers, bans, new_numbers, kept)
+        _rebuild(reach, has_cases, priority, numbers, new_numbers, kept)
     raise AssertionError("every round removes an event")
 
 
@@ -354,18 +337,16 @@ def project_onto(reach: Reach, priority: Ints, bans: Bans) -> Flags:
     """Return the events of the view of `reach` that stay under bans and priorities."""
     kept = np.ones(len(reach.view.codes), dtype=np.bool_)
     numbers = reach.numbers(bans)
-    _rebuild(reach, reach.view.weight > 0, priority, numbers, bans, numbers, kept)
+    _rebuild(reach, reach.view.weight > 0, priority, numbers, numbers, kept)
     return kept
 
 
-def _rebuild(
-    reach: Reach, has_cases: Flags, priority: Ints, numbers: Ints, bans: Bans, new_numbers: Ints, kept: Flags
-) -> None:
+def _rebuild(reach: Reach, has_cases: Flags, priority: Ints, numbers: Ints, new_numbers: Ints, kept: Flags) -> None:
     """Rebuild the rows with cases whose source contains a new ban: the others would come out as they are."""
     rows = reach.rows_with_any(new_numbers)
     rows = rows[has_cases[rows]]
     if len(rows):
-        reach.project(rows, bans, numbers, priority, kept)
+        reach.project(rows, numbers, priority, kept)
 
 
 def ranks(order: Sequence[int]) -> Ints:
@@ -380,46 +361,3 @@ def moved(priority: Ints, item: int, place: int) -> Ints:
     order = [int(other) for other in np.argsort(priority) if other != item]
     order.insert(place, item)
     return ranks(order)
-
-
-def _new_bans(view: TraceView, kept: Flags, violations: Violations, bounds: TlkcBounds, value_aware: bool) -> Bans:
-    """Return the candidates to ban; those that few rows can cure bind these alone, if `value_aware`."""
-    new = Bans.of_levels([level.candidates for level in violations.levels])
-    if not value_aware:
-        return new
-    holders = {}
-    reasons = np.concatenate([level.reason for level in violations.levels])
-    for place in np.flatnonzero(reasons == ABOVE_C).tolist():
-        rows = fewest_holders(view, kept, new.codes[new.starts[place] : new.starts[place + 1]], bounds)
-        if rows is not None:
-            holders[place] = rows
-    return replace(new, holders=holders)
-
-
-def fewest_holders(view: TraceView, kept: Flags, candidate: Codes, bounds: TlkcBounds) -> frozenset[int] | None:
-    """Return the fewest matching rows whose removal brings every share to at most C.
-
-    For a value with count c among s matching cases, x removed holders suffice if c - x <= C * (s - x).
-
-    Returns
-    -------
-    frozenset or None
-        row numbers; None if fewer than K matching cases would stay.
-    """
-    from models.anonymize.local_kernels import touched
-
-    one_ban = np.asarray([0, len(candidate)], dtype=np.int64)
-    matching = np.flatnonzero(touched(view.starts, view.codes, kept, one_ban, candidate))
-    removed: set[int] = set()
-    for values, names in zip(view.values, view.classes, strict=True):
-        for value in range(len(names)):
-            remaining = np.asarray([row for row in matching if row not in removed], dtype=np.int64)
-            holders = remaining[values[remaining] == value]
-            over = len(holders) * bounds.C.denominator - bounds.C.numerator * len(remaining)
-            if over > 0:
-                slack = bounds.C.denominator - bounds.C.numerator  # above 0: a share of 1 is never exceeded
-                n_removed = -(-over // slack)  # rounded up
-                removed.update(holders[:n_removed].tolist())
-    if len(matching) - len(removed) >= bounds.K:
-        return frozenset(removed)
-    return None

@@ -1,8 +1,7 @@
 """Minimality audit of local suppression: conclusions of an adversary who knows the rules of suppression.
 
 The adversary knows the bans, the priorities, that every event stays unless it completes a ban, and which items occur at
-most once in any case (common knowledge of the process). For value-aware bans the adversary knows the candidates, but
-not the cases to which they apply.
+most once in any case (common knowledge of the process).
 
 Knowing a candidate of the victim's *source* case, the adversary keeps the released cases whose source may have
 contained it: each item is in the released trace, or could have been at a gap where the rules would have removed it. If

@@ -97,8 +97,6 @@ def maximal_frequent(view: TraceView, theta: float | str | Fraction) -> list[tup
 
 Suppression = Literal["greedy", "pruned", "exact", "local"]
 
-VALUE_AWARE = "value-aware local suppression: which cases were shortened depends on, and so reveals, who holds a value"
-
 
 @dataclass(frozen=True, slots=True)
 class SuppressionOptions:
@@ -118,8 +116,8 @@ class SuppressionOptions:
         Of `pruned` and `exact`: cap multiplicities under `mult` instead of removing items.
     work
         Of `exact`: seconds of branch and bound.
-    effort, value_aware, seed
-        Of `local`: number of proposals, whether values decide which cases are shortened, and seed of the search.
+    effort, seed
+        Of `local`: number of proposals, and seed of the search.
     max_minimality
         Of `local`: see `models.anonymize.minimality`.
     """
@@ -132,7 +130,6 @@ class SuppressionOptions:
     capping: bool = True
     work: float = 20.0
     effort: int = 0
-    value_aware: bool = False
     seed: int = 0
     max_minimality: int | None = None
 
@@ -141,7 +138,7 @@ class SuppressionOptions:
         """The same options for a mechanism that only removes whole items: `exact` in place of `local`."""
         if self.suppression != "local":
             return self
-        return replace(self, suppression="exact", effort=0, value_aware=False, max_minimality=None)
+        return replace(self, suppression="exact", effort=0, max_minimality=None)
 
     def __post_init__(self) -> None:
         """Refuse values out of range, and options of another kind of suppression."""
@@ -154,9 +151,8 @@ class SuppressionOptions:
             raise InputError(f"alpha = {self.alpha} and beta = {self.beta} are not shares that add up to 1")
         if self.effort < 0:
             raise InputError(f"effort = {self.effort} is negative")
-        for name in ("effort", "value_aware"):
-            if getattr(self, name) and self.suppression != "local":
-                raise InputError(f'{name} is of suppression = "local", not "{self.suppression}"')
+        if self.effort and self.suppression != "local":
+            raise InputError(f'effort is of suppression = "local", not "{self.suppression}"')
         if self.max_minimality is not None and self.suppression != "local":
             raise InputError(f'max_minimality needs suppression = "local", not "{self.suppression}"')
         if self.seed < 0:
@@ -398,30 +394,33 @@ class TlkcProblem:
         Parameters
         ----------
         options
-            effort, seed and variant of local suppression.
+            effort and seed of local suppression.
         preferred
             as for `local.suppress`.
         progress
             called with the number of finished proposals.
         """
-        from models.anonymize.local import kept_events, shortened_by_value, suppress
+        from models.anonymize.local import kept_events, suppress
 
-        seen, state, minimality = suppress(
-            self.seen, self.bounds, preferred, bans=self.bans, effort=options.effort, seed=options.seed,
-            value_aware=options.value_aware, max_minimality=options.max_minimality, progress=progress,
-        )  # fmt: skip
+        state, minimality = suppress(
+            self.seen,
+            self.bounds,
+            preferred,
+            bans=self.bans,
+            effort=options.effort,
+            seed=options.seed,
+            max_minimality=options.max_minimality,
+            progress=progress,
+        )
         return Anonymized(
             self.log,
-            kept_events(seen, state.kept),
+            kept_events(self.seen, state.kept),
             self.knowledge,
-            suppressed=seen.decode(sorted(state.bans.alone.tolist())),
-            warnings=(VALUE_AWARE,) if options.value_aware else (),
+            suppressed=self.seen.decode(sorted(state.bans.alone.tolist())),
             details={
                 "violations": self.reasons(),
                 "bans": len(state.bans),
                 "rounds": state.rounds,
-                "value_aware": options.value_aware,
-                **({"shortened_by_value": shortened_by_value(seen, state)} if options.value_aware else {}),
                 "minimality": minimality.json(),
             },
             cases=self.cases,

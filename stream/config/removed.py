@@ -65,6 +65,12 @@ REMOVED = (
     _of_publication("audit", "risk", "seed", advice="remove it; more `draws` make the figure depend less on the draw"),
     _of_publication("mechanism", "replicas", advice='remove it: a release divides by the "maximum"'),
     _of_publication("mechanism", "compression", advice='remove it: a release compresses times by "equation-4"'),
+    _of_publication(
+        "mechanism",
+        "value_aware",
+        advice="remove it: bans hold for all cases, since those of single cases revealed who has a value; `effort` "
+        "keeps more events",
+    ),
     _of_publication("window", "events_per_case", "releases", advice="remove it: lockstep makes at most five releases"),
     _of_publication(
         "window",

@@ -70,7 +70,7 @@ def test_the_audit_counts_bans_and_pairs_that_a_source_case_contains(
     log = EventLog.from_traces([(tuple(trace), None) for trace in traces])
     seen = view(log, Knowledge(structure), {})  # type: ignore[arg-type]
     bounds = TlkcBounds.of(L, 3, Fraction(1))
-    seen, state, minimality = suppress(seen, bounds, [], max_minimality=most)
+    state, minimality = suppress(seen, bounds, [], max_minimality=most)
     source = _rows(seen.starts.tolist(), seen.codes.tolist())
     left = projected(seen, state.kept)
     released = _rows(left.starts.tolist(), left.codes.tolist())

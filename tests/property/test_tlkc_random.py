@@ -25,8 +25,7 @@ METHODS: list[list[dict[str, Any]]] = [
     [{"suppression": "greedy"}, {"suppression": "greedy", "algorithm": 1, "theta": 0.3}],
     [{"suppression": "pruned"}],
     [{"suppression": "exact"}, {"suppression": "exact", "capping": False}],
-    [{"suppression": "local"}] * 4
-    + [{"suppression": "local", "effort": 1}, {"suppression": "local", "value_aware": True}],
+    [{"suppression": "local"}] * 5 + [{"suppression": "local", "effort": 1}],
 ]
 """Four methods, the variants of each taking turns."""
 

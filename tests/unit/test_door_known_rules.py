@@ -71,7 +71,7 @@ def narrowed_by_reading(seen: TraceView, state: SafeState, K: int) -> list[tuple
 
 
 def state_of(seen: TraceView, K: int, most: int | None) -> SafeState:
-    return suppress(seen, TlkcBounds.of(2, K, 1), [], max_minimality=most)[1]
+    return suppress(seen, TlkcBounds.of(2, K, 1), [], max_minimality=most)[0]
 
 
 def test_a_reader_of_the_rules_narrows_nobody_down_where_that_was_asked_for() -> None:

@@ -40,6 +40,7 @@ AMUN = {"kind": "amun"}
         ({"publication": "audit = { risk = { seed = 3 } }"}, "publication.audit.risk.seed"),
         ({**AMUN, "mechanism": ', delta = 0.1, replicas = "own"'}, "publication.mechanism.replicas"),
         ({**AMUN, "mechanism": ', delta = 0.1, compression = "none"'}, "publication.mechanism.compression"),
+        ({"kind": "tlkc", "mechanism": ", value_aware = true"}, "publication.mechanism.value_aware"),
         (
             {"window": ", events_per_case = { x = 1, lockstep = true, releases = 3 }"},
             "publication.window.events_per_case.releases",

@@ -126,7 +126,6 @@ def test_violations_are_listed(source: Path, capfdbinary: Any) -> None:
         (["--knowledge", "rel", "--T", "seconds", "--K", "2"], 2, "T = seconds is finer"),
         (["--bins", "disease"], 2, "--bins"),
         (["--set", "L"], 2, "--set"),
-        (["--K", "2", "--set", "value_aware=true"], 2, 'value_aware is of suppression = "local"'),
         (["--K", "2", "--set", "effort=5", "--suppression", "pruned"], 2, 'effort is of suppression = "local"'),
         (["--K", "2", "--alpha", "0.7"], 2, "alpha = 0.7"),
         (["--K", "2", "--bins", "age=60,40"], 2, "the bins of age do not ascend"),
@@ -235,12 +234,8 @@ def test_infeasible_publications_are_withheld_not_misconfigured() -> None:
         mechanism({"kind": "tlkc", "K": 20}).build(_exposure())
 
 
-def test_value_aware_is_warned_of() -> None:
-    """check-config speaks up before value-aware bans are published."""
-    assert "value_aware" in mechanism({"kind": "tlkc", "suppression": "local", "value_aware": True}).check({})[0]
-    assert mechanism({"kind": "tlkc"}).check({}) == []
-    cohorts = mechanism({"kind": "tlkc-cohorts", "suppression": "local", "value_aware": True})
-    assert "value_aware" in cohorts.check({})[0]
+def test_an_unknown_kind_is_refused() -> None:
+    """The line names the key."""
     with pytest.raises(InputError, match="mechanism kind"):
         mechanism({"kind": "tlk"})
 

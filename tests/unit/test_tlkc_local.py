@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from connectors import read_log
-from models.anonymize.local import default_priority, events_at_positions, one_case_per_row, shortened_by_value
-from models.anonymize.local_model import Bans, Reach, SafeState, _keys, close, fewest_holders
+from models.anonymize.local import default_priority, events_at_positions
+from models.anonymize.local_model import Bans, Reach, _keys, close
 from models.anonymize.minimality import audit
-from models.anonymize.tlkc import VALUE_AWARE, TlkcProblem, anonymize
+from models.anonymize.tlkc import TlkcProblem, anonymize
 from models.anonymize.view import TraceView, view
 from models.anonymize.violations import TlkcBounds
 from models.eventlog import EventLog
@@ -62,7 +62,7 @@ def test_globally_kept_items_enter_first() -> None:
     assert np.argsort(default_priority(seen, [])).tolist() == [a, b, c]
 
 
-def test_value_blind_projection_reads_no_values() -> None:
+def test_projection_reads_no_values() -> None:
     """Equal traces come out equal whatever their values, and no warning is due."""
     cases = [(trace, value) for trace in ("abc", "acb", "bac", "ab") for value in ("x", "x", "y", "z")]
     result = anonymize(EventLog.from_traces(cases), L=2, K=4, C=0.5, sensitive=["sensitive"], suppression="local")
@@ -80,25 +80,6 @@ def test_keys_of_bans_sort_as_the_bans_do(n_items: int) -> None:
     keys = _keys(np.asarray(bans, dtype=np.int32), n_items)
     assert keys.dtype.kind == ("i" if n_items == 300 else "S")
     assert (keys[:-1] < keys[1:]).all()
-
-
-SHARED = [("ab", "x"), ("ab", "x"), ("ab", "x"), ("ab", "y"), ("a", "y"), ("a", "z"), ("b", "y"), ("b", "z")]
-
-
-def test_value_aware_bans_take_the_fewest_holders_and_warn() -> None:
-    """Of three holders among four, two leave: one of two is at most half."""
-    log = EventLog.from_traces(SHARED)
-    seen = one_case_per_row(view(log, Knowledge("seq", "ac"), {"sensitive": log.case_values("sensitive")}))
-    everything = np.ones(len(seen.codes), dtype=bool)
-    ban = np.asarray([0, 1], dtype=np.int32)
-    assert fewest_holders(seen, everything, ban, TlkcBounds.of(2, 2, 0.5)) == {0, 1}
-    assert fewest_holders(seen, everything, ban, TlkcBounds.of(2, 3, 0.5)) is None
-    aware = anonymize(log, L=2, K=2, C=0.5, sensitive=["sensitive"], suppression="local", value_aware=True)
-    blind = anonymize(log, L=2, K=2, C=0.5, sensitive=["sensitive"], suppression="local")
-    assert aware.warnings == (VALUE_AWARE,)
-    assert (aware.events, blind.events) == (10, 8)
-    assert aware.details["shortened_by_value"] == 2
-    assert "shortened_by_value" not in blind.details
 
 
 def test_search_is_reproducible_and_never_worse() -> None:
@@ -121,18 +102,6 @@ def test_minimality_audit_counts_the_cases_that_may_hide_a_ban() -> None:
     bounds = TlkcBounds.of(2, 3, 1)
     found = audit(Reach(seen), bounds, close(Reach(seen), bounds, priority, Bans(), events_at_positions(seen)))
     assert (found.below_k, found.least) == (1, 1)
-
-
-def test_a_ban_that_a_case_shows_hid_nothing_in_it() -> None:
-    """Only the first of four `ab` had to lose its b (a value-aware ban): the others show that they were not bound, so
-    that `bb` can have been the last case, which shows it, and the first, which may hide two b."""
-    seen = one_case_per_row(_view([("ab", "x"), ("ab", "y"), ("ab", "y"), ("ab", "y"), ("bb", "y")]))
-    bans = Bans.of([(0, 1)], {0: frozenset({0})})
-    kept = np.asarray([True, False, *[True] * 8])
-    state = SafeState(np.asarray([0, 1]), bans, kept, 9, 1)
-    found = audit(Reach(seen), TlkcBounds.of(2, 3, 1), state)
-    assert (found.audited, found.below_k, found.least) == (2, 1, 2)
-    assert shortened_by_value(seen, state) == 1
 
 
 def test_minimality_audit_finds_nothing_where_nothing_is_removed() -> None:

@@ -36,7 +36,6 @@ LOG = EventLog.from_traces([("ab", "x"), ("ab", "y"), ("a", "x"), ("b", "y")])
         ({"effort": -1}, "effort"),
         ({"seed": -1}, "seed"),
         ({"effort": 5}, 'effort is of suppression = "local"'),
-        ({"value_aware": True, "suppression": "greedy"}, 'value_aware is of suppression = "local"'),
         ({"sensitive": ["shoe size"]}, "shoe size"),
         ({"attribute": "re"}, "no resource"),
         ({"sensitive": ["sensitive"], "bins": {"sensitive": [1.0]}}, "not numeric"),

@@ -94,9 +94,6 @@ class TlkcMechanism(Mechanism):
     effort: int = Field(default=0, ge=0)
     """`local`: number of proposals of the search; each costs less than a plain run. Set it when a release may take
     minutes longer and must keep as many events as possible."""
-    value_aware: bool = False
-    """`local`: shorten the fewest holders of a value; reveals who they are. Set it when you study what this attack
-    would gain, never for anything that is published."""
     seed: int = 0
     """`local`: seed of the search. Set it when you examine how much a result of `effort` depends on chance."""
     max_minimality: int | None = Field(default=None, ge=0)
@@ -181,9 +178,6 @@ class TlkcMechanism(Mechanism):
         """Return what a release by local suppression does not guarantee."""
         if self.suppression != "local":
             return ()
-        values = (
-            ("that a shortened case does not reveal its sensitive value (value_aware)",) if self.value_aware else ()
-        )
         adversaries = "adversaries who know the rules of local suppression"
         if self.max_minimality is not None:
             sets = f"at most {self.max_minimality} of them" if self.max_minimality else "none of them"
@@ -193,7 +187,6 @@ class TlkcMechanism(Mechanism):
         return (
             adversaries,
             "that a person's own case is among those that match what is known of it, since events were removed",
-            *values,
         )
 
     def broken(self, released: ReleaseRecord, exposure: Exposure) -> list[str]:
@@ -211,15 +204,6 @@ class TlkcMechanism(Mechanism):
         """Refuse a log whose times are too coarse for the parameters."""
         if unit:
             raise InputError(f"T = {self.T} is finer than the log, whose times are whole {unit} apart")
-
-    def check(self, settings: Mapping[str, Any]) -> list[str]:
-        """Return warnings about the parameters; see `Mechanism.check`."""
-        if self.value_aware:
-            return [
-                f"{self.kind}: value_aware bans reveal which cases have a value; leave it off for anything that "
-                "is published"
-            ]
-        return []
 
 
 HIDDEN = (
@@ -254,8 +238,6 @@ class Tlkc(TlkcMechanism):
 
     def variants_by(self) -> Knowledge:
         """Return the knowledge by which a table of variants is counted."""
-        if self.value_aware:
-            raise InputError("value_aware distinguishes cases of one variant; only --engine embedded can")
         if self.times != "ordinal":
             raise InputError(f"times = {self.times!r} needs the times of each case; only --engine embedded can")
         return self.adversary_knowledge

@@ -243,7 +243,7 @@ def _check_header(header: list[str], source: str) -> None:
         raise InputError(f"{source}: line 1 looks like values ({shapes}); add a line before it that names the columns")
 
 
-def encode(series: pd.Series[Any]) -> Column:
+def encode(series: pd.Series) -> Column:
     """Return a pandas column, coded. Null is missing, numpy scalars become Python's."""
     import pandas as pd
 

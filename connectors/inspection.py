@@ -359,7 +359,7 @@ def _add_given_flags(reading: Reading, facts: Inspection, *, is_table: bool) -> 
         facts.flags.append("--skip-bad-rows")
 
 
-def _inspect_times(series: pd.Series[Any], reading: Reading, facts: Inspection) -> Reading:
+def _inspect_times(series: pd.Series, reading: Reading, facts: Inspection) -> Reading:
     """Describe the time column, and return how to read it for a try."""
     import pandas as pd
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -29,7 +29,7 @@ _NO_TIME = bad_rows.TIME, dates.NO_TIME
 """Cause and reason of a text that is not a time: one object, since all texts of a column may have it at first."""
 
 
-def times(series: pd.Series[Any], name: str, reading: Reading, place_of: PlaceOfRow) -> Ints:
+def times(series: pd.Series, name: str, reading: Reading, place_of: PlaceOfRow) -> Ints:
     """Return the time column in ns since 1970-01-01 UTC.
 
     Parameters
@@ -54,9 +54,7 @@ def times(series: pd.Series[Any], name: str, reading: Reading, place_of: PlaceOf
     return instants
 
 
-def readable_times(
-    series: pd.Series[Any], name: str, reading: Reading, place_of: PlaceOfRow
-) -> tuple[Ints, list[Fault]]:
+def readable_times(series: pd.Series, name: str, reading: Reading, place_of: PlaceOfRow) -> tuple[Ints, list[Fault]]:
     """Return the time column in ns, and the rows whose time cannot be read.
 
     Parameters
@@ -124,7 +122,7 @@ def _unit_and_format(reading: Reading) -> tuple[str | None, str | None]:
 
 
 def _from_datetimes(
-    series: pd.Series[Any], name: str, timezone: str | None, place_of: PlaceOfRow
+    series: pd.Series, name: str, timezone: str | None, place_of: PlaceOfRow
 ) -> tuple[Ints, list[Fault]]:
     """Convert datetimes as `models.instants.of_datetimes` does, but report each unreadable row."""
     if series.dt.tz is None and timezone is None:
@@ -165,7 +163,7 @@ def report_clock_changes(clock_times: dates.Moments, rows: Ints, reading: Readin
         reading.on_clock_changes(int(rows[repeated].sum()), int(rows[skipped].sum()))
 
 
-def _from_durations(series: pd.Series[Any], name: str) -> tuple[Ints, list[Fault]]:
+def _from_durations(series: pd.Series, name: str) -> tuple[Ints, list[Fault]]:
     """Convert durations since 1970; int64 nanoseconds hold 292 years in each direction."""
     lengths = np.asarray(series.to_numpy())
     limit = np.timedelta64(np.iinfo(np.int64).max // SECOND, "s")
@@ -175,7 +173,7 @@ def _from_durations(series: pd.Series[Any], name: str) -> tuple[Ints, list[Fault
     return instants, Fault.of(np.flatnonzero(outside), bad_rows.YEAR, f": {name} is a duration beyond 292 years")
 
 
-def _from_counts(series: pd.Series[Any], name: str, factor: int) -> tuple[Ints, list[Fault]]:
+def _from_counts(series: pd.Series, name: str, factor: int) -> tuple[Ints, list[Fault]]:
     """Convert numbers that count a unit of `factor` nanoseconds."""
     instants = np.zeros(len(series), dtype=np.int64)
     missing = series.isna().to_numpy()
@@ -212,7 +210,7 @@ class _TimeTexts:
     text.
     """
 
-    def __init__(self, series: pd.Series[Any], name: str, reading: Reading, place_of: PlaceOfRow) -> None:
+    def __init__(self, series: pd.Series, name: str, reading: Reading, place_of: PlaceOfRow) -> None:
         self.name, self.reading, self.place_of = name, reading, place_of
         column = Column.encode(series.tolist())
         self.codes = column.codes

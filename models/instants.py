@@ -95,7 +95,7 @@ def instants(time: Any, *, unit: str | None = None, timezone: str | tzinfo | Non
     )
 
 
-def of_datetimes(series: pd.Series[Any], local: tzinfo | None) -> Ints:
+def of_datetimes(series: pd.Series, local: tzinfo | None) -> Ints:
     """Return a pandas series of datetimes as nanoseconds since 1970-01-01 UTC.
 
     `local` is the zone of times without one. The first of two equal local times is meant, and a local time that the
@@ -109,7 +109,7 @@ def of_datetimes(series: pd.Series[Any], local: tzinfo | None) -> Ints:
     return _checked(in_utc(series, local))
 
 
-def in_utc(series: pd.Series[Any], local: tzinfo | None) -> npt.NDArray[np.datetime64]:
+def in_utc(series: pd.Series, local: tzinfo | None) -> npt.NDArray[np.datetime64]:
     """Return a pandas series of datetimes as moments in UTC, of its own unit.
 
     Missing datetimes are NaT.

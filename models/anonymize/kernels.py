@@ -3,8 +3,6 @@
 Plain arrays in and out, so that numba compiles each function once; violations.py describes the search.
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, get_args
 
 import numpy.typing as npt
 
@@ -328,7 +328,8 @@ def anonymity(
 # --- All pairs of a series ---
 
 
-class AttackedPair(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class AttackedPair:
     """Two releases (0 is the first), and the anonymity that they leave together."""
 
     earlier: int

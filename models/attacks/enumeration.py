@@ -23,8 +23,6 @@ References
 correspondence-attacks-2021, Def. 10-12 (exact) and Theorems 3-5 (group formulas).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 

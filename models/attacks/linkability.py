@@ -13,8 +13,6 @@ References
 correspondence-attacks-2021, Def. 7 and 9, and Theorem 2 (a sound relation that misses pairs).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple

@@ -21,11 +21,9 @@ Arguments of the compiled functions: `linker`, the arrays of `Linker`; `runs`, t
 `linkability.Edges` lists them; `scratch`, the arrays of `Scratch`; `in1`, `in2`, which rows are in the matching sets.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -845,7 +843,7 @@ class BaseLinker:
     reachable: Flags
 
     @classmethod
-    def of(cls, linker: Linker, linkable: Edges, n: int, unplaced: int, scratch: Scratch) -> BaseLinker:
+    def of(cls, linker: Linker, linkable: Edges, n: int, unplaced: int, scratch: Scratch) -> Self:
         """Return the base linker whose records are placed, except those in `scratch.excess`, which are `unplaced`."""
         excess = scratch.excess.copy()
         if unplaced > 0:

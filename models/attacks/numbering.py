@@ -4,8 +4,6 @@ Each release is numbered once, when it is first compared. Common parts of two re
 integers. A number says only that two things are equal: the order in which numbers were assigned changes no result.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
@@ -44,6 +42,38 @@ class Numbered:
     count: Ints
     row_of_case: Codes
     case: Ints
+
+
+@content_free()
+@dataclass
+class KnowledgeProjection:
+    """Items and variants as background knowledge sees them, for those that a numbering held when it was last asked.
+
+    Parameters
+    ----------
+    symbols, variants
+        Number of each symbol, and of each sequence of symbols.
+    symbol, variant
+        int32, the symbol that each item is seen as, and the sequence that each variant is seen as.
+    """
+
+    symbols: dict[Any, int] = field(default_factory=dict)
+    variants: dict[bytes, int] = field(default_factory=dict)
+    symbol: Codes = field(default_factory=lambda: np.empty(0, dtype=np.int32))
+    variant: Codes = field(default_factory=lambda: np.empty(0, dtype=np.int32))
+
+    def extend(self, known_part: Callable[[Any], Any], items: dict[Any, int], variants: dict[bytes, int]) -> None:
+        """Add the items and variants that are new."""
+        new_symbols = [known_part(item) for item in islice(items, len(self.symbol), None)]
+        self.symbol = np.concatenate((self.symbol, _numbers(self.symbols, new_symbols)))
+        new_variants = list(islice(variants, len(self.variant), None))
+        keys = Sequences.of_keys(new_variants).keys(self.symbol)
+        self.variant = np.concatenate((self.variant, _numbers(self.variants, keys)))
+
+    def sequences(self, chosen: Ints) -> Sequences:
+        """Return the sequences of symbols of some projected variants."""
+        keys = list(self.variants)
+        return Sequences.of_keys([keys[number] for number in chosen.tolist()])
 
 
 @content_free()
@@ -97,38 +127,6 @@ class Numbering:
         projection = self.projections.setdefault(known_part, KnowledgeProjection())
         projection.extend(known_part, self.items, self.variants)
         return projection
-
-
-@content_free()
-@dataclass
-class KnowledgeProjection:
-    """Items and variants as background knowledge sees them, for those that a numbering held when it was last asked.
-
-    Parameters
-    ----------
-    symbols, variants
-        Number of each symbol, and of each sequence of symbols.
-    symbol, variant
-        int32, the symbol that each item is seen as, and the sequence that each variant is seen as.
-    """
-
-    symbols: dict[Any, int] = field(default_factory=dict)
-    variants: dict[bytes, int] = field(default_factory=dict)
-    symbol: Codes = field(default_factory=lambda: np.empty(0, dtype=np.int32))
-    variant: Codes = field(default_factory=lambda: np.empty(0, dtype=np.int32))
-
-    def extend(self, known_part: Callable[[Any], Any], items: dict[Any, int], variants: dict[bytes, int]) -> None:
-        """Add the items and variants that are new."""
-        new_symbols = [known_part(item) for item in islice(items, len(self.symbol), None)]
-        self.symbol = np.concatenate((self.symbol, _numbers(self.symbols, new_symbols)))
-        new_variants = list(islice(variants, len(self.variant), None))
-        keys = Sequences.of_keys(new_variants).keys(self.symbol)
-        self.variant = np.concatenate((self.variant, _numbers(self.variants, keys)))
-
-    def sequences(self, chosen: Ints) -> Sequences:
-        """Return the sequences of symbols of some projected variants."""
-        keys = list(self.variants)
-        return Sequences.of_keys([keys[number] for number in chosen.tolist()])
 
 
 def _numbers(number_of: dict[Any, int], names: Sequence[Any]) -> Codes:

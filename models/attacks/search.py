@@ -23,8 +23,6 @@ References
 correspondence-attacks-2021, Def. 10-12 (cracks) and Def. 16-18 (anonymity).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
 

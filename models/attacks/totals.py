@@ -16,8 +16,6 @@ The columns of a table are all bk of length 1..length, the short ones first. For
     starts      0       2                   6
 """
 
-from __future__ import annotations
-
 from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import NamedTuple

@@ -17,12 +17,10 @@ References
 correspondence-attacks-2021, Def. 9-12, with the one linker that is true.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -285,7 +283,7 @@ class Minima(NamedTuple):
     second: Ints
 
     @classmethod
-    def of(cls, releases: int) -> Minima:
+    def of(cls, releases: int) -> Self:
         """Make the arrays for some earlier releases, without a value so far."""
         shape = (releases, len(MEASURES))
         no_values = np.full(shape, NO_VALUE, dtype=np.int64)

@@ -39,8 +39,6 @@ however many (stream.release.once). The account takes that charge as it is; accu
 noise alone.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping
 from fractions import Fraction

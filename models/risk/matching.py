@@ -5,8 +5,6 @@ multiset is contained iff the item of each point's multiplicity is. Items of one
 of rank r is `base[p] + r - 1`. Items posted by many cases are bitsets as well (`row[item]` >= 0).
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

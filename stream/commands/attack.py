@@ -220,9 +220,9 @@ def _show(pairs: list[AttackedPair], body: dict[str, Any]) -> None:
     console = tables()
     names = ("ka1", "ka2", "fa", "ca", "ba")
     table = grid("releases", "n", "linker", *names, "fc", "cc", "bc", word_columns=3)
-    for earlier, later, answer in pairs:
-        for row in answer.json()["results"]:
-            compared = f"{earlier + 1}, {later + 1}"
+    for pair in pairs:
+        compared = f"{pair.earlier + 1}, {pair.later + 1}"
+        for row in pair.answer.json()["results"]:
             shares = ["-" if row[name] is None else f"{row[name]:.2f}" for name in ("fc", "cc", "bc")]
             table.add_row(compared, str(row["n"]), row["linker"], *_numbers(row, names), *shares)
     console.print(table)
@@ -231,7 +231,7 @@ def _show(pairs: list[AttackedPair], body: dict[str, Any]) -> None:
     if "series" in body:
         _show_series(console, body["series"])
     console.print(LEGEND)
-    if any(answer.candidates for _, _, answer in pairs):
+    if any(pair.answer.candidates for pair in pairs):
         _show_candidates(console, pairs)
 
 
@@ -252,7 +252,8 @@ def _show_series(console: Any, series: Mapping[str, Any]) -> None:
 def _show_candidates(console: Any, pairs: list[AttackedPair]) -> None:
     names = ("n", "ms1", "ms2", "f", "c", "b", "fa", "ca", "ba")
     table = grid("releases", "bk", *names, word_columns=2)
-    for earlier, later, answer in pairs:
-        for row in answer.candidates:
-            table.add_row(f"{earlier + 1}, {later + 1}", ", ".join(row["bk"]), *_numbers(row, names))
+    for pair in pairs:
+        compared = f"{pair.earlier + 1}, {pair.later + 1}"
+        for row in pair.answer.candidates:
+            table.add_row(compared, ", ".join(row["bk"]), *_numbers(row, names))
     console.print(table)

@@ -114,6 +114,8 @@ def fault(error: Exception, source: Source, connection: Exception | None = None)
     """
     from kafka import errors
 
+    # A transaction whose first request failed raises a plain KafkaError with the error of that request.
+    error = next((argument for argument in error.args if isinstance(argument, errors.KafkaError)), error)
     if forbidden(error):
         return VeilstreamError(_explain(error, source, connection))
     away = isinstance(error, errors.KafkaConnectionError | errors.KafkaTimeoutError) or _passes(error)
@@ -184,11 +186,7 @@ def _explain(error: Exception, source: Source, connection: Exception | None) -> 
             reason += f", the last connection failed: {_without_type(connection)}"
         return f"{broker}: {reason}; check source.bootstrap and source.security"
     if forbidden(error):
-        error_name = type(error).__name__
-        return (
-            f"{broker}: does not allow this ({error_name}); "
-            "`veilstream topics acls` prints the permissions that are needed"
-        )
+        return f"{broker}: {not_allowed(error)}"
     if too_large(error):
         return f"{broker}: {TOO_LARGE}"
     if _passes(error):

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from models.anonymize.violations import TlkcBounds
 from models.errors import InputError
-from models.eventlog import Column, EventLog, Ints
+from models.eventlog import Column, EventLog, Flags, Ints
 from models.missing_words import means_missing
 from models.variants import amounts, total
 
@@ -119,13 +119,11 @@ def warnings_of_missing_words(
         has_numbers = are_numbers and not any(isinstance(value, str) for value in other_values)
         is_doubtful = _names_no_value if has_numbers else means_missing
         is_word = np.array([is_doubtful(value) for value in column.values], dtype=np.bool_)
-        has_word = np.zeros(len(column.codes), dtype=np.bool_)
-        present = column.codes >= 0
-        has_word[present] = is_word[column.codes[present]]
-        n_cases = total(has_word, cases)
+        n_cases = _cases_with(column, is_word, cases)
         if not n_cases:
             continue
-        words = {str(column.values[code]).strip() or "an empty text" for code in np.unique(column.codes[has_word])}
+        used_codes = np.unique(column.codes[column.codes >= 0])
+        words = {str(column.values[code]).strip() or "an empty text" for code in used_codes if is_word[code]}
         effect = "C bounds its share like that of any other value"
         if are_numbers:
             effect = "with it the attribute is no number, so C bounds each single number and no range of them"
@@ -135,6 +133,65 @@ def warnings_of_missing_words(
             f"({', '.join(sorted(words))}): {effect}; leave the field empty if no value is known"
         )
     return warnings
+
+
+MOSTLY_NUMBERS = Fraction(9, 10)
+"""From this share of the cases on, texts are taken for numbers. A classification has codes with letters (`V45.1`)."""
+
+
+def warnings_of_mixed_numbers(
+    log: EventLog, names: Sequence[str], bins: Mapping[str, Edges] | None = None, cases: Ints | None = None
+) -> list[str]:
+    """Return a warning for each sensitive attribute with numbers that are not counted as numbers.
+
+    An attribute has one type. One text among its numbers (`"<5"`, or `"12"` in quotes) or one boolean makes all of them
+    texts, and so does a decimal comma: no quartiles are formed, and C bounds each single number.
+
+    Parameters
+    ----------
+    log, names, bins, cases
+        As for `warnings_of_missing_words`, which reports texts that stand for a missing value.
+    """
+    warnings = []
+    present_names = {*log.case_attributes, *log.event_attributes} - (bins or {}).keys()
+    for name in names:
+        if name not in present_names:
+            continue
+        column = log.case_values(name)
+        if is_numeric(column):
+            continue
+        texts_like_numbers = [isinstance(value, str) and _is_number(value) for value in column.values]
+        numbers = [isinstance(value, (int, float)) and not isinstance(value, bool) for value in column.values]
+        others = [not _names_no_value(value) for value in column.values]
+        for place, value_is_number in enumerate(numbers):
+            others[place] = others[place] and not value_is_number and not texts_like_numbers[place]
+        n_like, n_numbers, n_others = (
+            _cases_with(column, np.asarray(flags, dtype=np.bool_), cases)
+            for flags in (texts_like_numbers, numbers, others)
+        )
+        has_comma = any(like and "," in value for like, value in zip(texts_like_numbers, column.values, strict=True))
+        if n_numbers and n_like + n_others:
+            n_cases, problem = n_like + n_others, "that is no number, beside numbers"
+        elif n_others and n_like >= MOSTLY_NUMBERS * (n_like + n_others):
+            n_cases, problem = n_others, "that is no number, beside numbers"
+        elif has_comma and not n_others:
+            n_cases, problem = n_like, "that is a number written as text, with a decimal comma"
+        else:
+            continue
+        subject = "1 case has" if n_cases == 1 else f"{n_cases} cases have"
+        warnings.append(
+            f"{subject} a value of the sensitive attribute {name!r} {problem}: all its values are texts then, so C "
+            "bounds each single number and no range of them; write numbers as numbers, with a point, at the source"
+        )
+    return warnings
+
+
+def _cases_with(column: Column, is_chosen: Flags, cases: Ints | None) -> int:
+    """Return how many cases have one of the chosen values."""
+    has_value = np.zeros(len(column.codes), dtype=np.bool_)
+    present = column.codes >= 0
+    has_value[present] = is_chosen[column.codes[present]]
+    return total(has_value, cases)
 
 
 def _names_no_value(value: Any) -> bool:

@@ -6,9 +6,9 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from connectors.kafka.faults import undecodable
+from connectors.kafka.faults import NOT_ALLOWED, forbidden, undecodable
 from connectors.kafka.source import Source
-from models.errors import RefusedError, UnavailableError
+from models.errors import RefusedError, UnavailableError, VeilstreamError
 from stream.daemon.aiokafka_records import ISOLATION
 
 PATIENCE_SECONDS = 60.0
@@ -23,10 +23,14 @@ def poll_records(consumer: Any, partition: Any) -> Any:
     ------
     RefusedError
         If the next record batch cannot be decoded: a restart would only read it again.
+    VeilstreamError
+        If the broker does not let us read the topic.
     """
     try:
         return consumer.poll(timeout_ms=200)
     except Exception as error:
+        if forbidden(error):
+            raise VeilstreamError(f"topic {partition.topic}: cannot be read: {NOT_ALLOWED}") from None
         if not undecodable(error):
             raise
         raise RefusedError(

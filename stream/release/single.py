@@ -19,6 +19,7 @@ from models.anonymize.sensitive import (
     InfeasibleError,
     refuse_identifying,
     warnings_of_missing_words,
+    warnings_of_mixed_numbers,
     warnings_of_several_values,
 )
 from models.anonymize.tlkc import TlkcProblem
@@ -271,6 +272,7 @@ def summary(
         doubts = warnings_of_several_values(changing_cases)
         bins = getattr(mechanism_, "bins", None)
         doubts += warnings_of_missing_words(exposure.log, exposure.sensitive, bins, exposure.cases)
+        doubts += warnings_of_mixed_numbers(exposure.log, exposure.sensitive, bins, exposure.cases)
         if doubts:
             operator["warnings"] = [*operator.get("warnings", ()), *doubts]
     return {**result, **({"details": operator} if operator else {})}

@@ -23,6 +23,7 @@ from connectors.times import nanoseconds
 from models.anonymize.sensitive import (
     refuse_identifying,
     warnings_of_missing_words,
+    warnings_of_mixed_numbers,
     warnings_of_several_values,
 )
 from models.errors import InputError, RefusedError
@@ -247,10 +248,15 @@ class Replay:
             events = log.n_events
             outcome = ReplayOutcome(events=events, cases=log.n_cases, left_out=all_events - events)
             # Publications that promise epsilon read no sensitive attribute.
-            if any(publication.build_mechanism.reads_data_in_gate for publication in self.settings.publication):
+            mechanisms = [publication.build_mechanism for publication in self.settings.publication]
+            mechanisms = [mechanism for mechanism in mechanisms if mechanism.reads_data_in_gate]
+            if mechanisms:
                 sensitive = self.settings.process.sensitive
                 outcome.doubtful_values = warnings_of_several_values(log.changing_cases(sensitive))
                 outcome.doubtful_values += warnings_of_missing_words(log, sensitive)
+                all_bins = [getattr(mechanism, "bins", {}) for mechanism in mechanisms]
+                unbinned = [name for name in sensitive if not all(name in bins for bins in all_bins)]
+                outcome.doubtful_values += warnings_of_mixed_numbers(log, unbinned)
             resume = Resume(self.service, log, until)
             fold, outcome.warning = resume.fold, resume.warning
             run = _ReplayRun(self.service, fold, self.on_progress, self.watch)

@@ -27,7 +27,11 @@ from connectors.files import FileOps
 from connectors.store.blobs import open_blobs
 from connectors.store.open import open_store
 from connectors.times import offsets
-from models.anonymize.sensitive import warnings_of_missing_words, warnings_of_several_values
+from models.anonymize.sensitive import (
+    warnings_of_missing_words,
+    warnings_of_mixed_numbers,
+    warnings_of_several_values,
+)
 from models.anonymize.values import written
 from models.errors import InputError, RefusedError
 from models.eventlog import Column, EventLog
@@ -144,7 +148,7 @@ class ReleaseService:
         self._warned_attributes: set[str] = set()
         # Words for a missing activity, and sensitive attributes with such words as values, that were logged.
         self._warned_activities: set[str] = set()
-        self._warned_missing_values: set[str] = set()
+        self._warned_values: set[str] = set()
         self.clock: ReleaseClock = clock or RealClock()
         # If a later step fails, this closes the ledger and unlocks the folder: the process may try again.
         with ExitStack() as opened:
@@ -579,7 +583,7 @@ class ReleaseService:
         process, spec = self.settings.process, self.pipelines[cut.publication].spec
         self._warn_of_several_values(fold, spec.mechanism)
         if not fold.rules.embedded:  # else the reader of the log has warned of all of it
-            self._warn_of_missing_words(projection.log, spec.mechanism)
+            self._warn_of_doubtful_values(projection.log, spec.mechanism)
         log, roles = self._by_role(self._read(projection.log, cut.publication), cut.publication)
         exposure = Exposure(
             log=log,
@@ -615,8 +619,10 @@ class ReleaseService:
         for warning in warnings_of_several_values(changing_cases):
             log.warning("%s", warning)
 
-    def _warn_of_missing_words(self, exposed: EventLog, mechanism: Mechanism) -> None:
-        """Log activities and sensitive values that exports write for a missing one, each once in the life of a daemon.
+    def _warn_of_doubtful_values(self, exposed: EventLog, mechanism: Mechanism) -> None:
+        """Log activities and sensitive attributes with doubtful values, each once in the life of a daemon.
+
+        These are words for a missing value, and numbers that count as texts.
 
         Parameters
         ----------
@@ -639,10 +645,13 @@ class ReleaseService:
         if not mechanism.reads_data_in_gate:
             return
         for name in self.settings.process.sensitive:
-            if name in self._warned_missing_values:
+            if name in self._warned_values:
                 continue
-            for warning in warnings_of_missing_words(exposed, [name], getattr(mechanism, "bins", None)):
-                self._warned_missing_values.add(name)
+            bins = getattr(mechanism, "bins", None)
+            warnings = warnings_of_missing_words(exposed, [name], bins)
+            warnings += warnings_of_mixed_numbers(exposed, [name], bins)
+            for warning in warnings:
+                self._warned_values.add(name)
                 log.warning("%s", warning)
 
     def _moment(self, fold: Fold, cut: Cut) -> int | None:

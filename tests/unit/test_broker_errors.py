@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from types import SimpleNamespace
 from typing import Any, Literal
 
 import pytest
@@ -12,8 +13,9 @@ from kafka import errors
 from connectors.kafka.faults import explained, fault, may_pass, not_allowed, of_the_client, too_large
 from connectors.kafka.source import Source
 from connectors.kafka.topics import TopicPlan, check, check_permissions, plans, set_group_back
-from models.errors import InputError, UnavailableError
+from models.errors import InputError, UnavailableError, VeilstreamError
 from stream.daemon import faust_consumer
+from stream.daemon.partition_reader import poll_records
 
 SOURCE = Source(topics=("events",), bootstrap="127.0.0.1:9092")
 
@@ -45,7 +47,31 @@ def test_a_missing_permission_is_neither_a_missing_topic_nor_a_fault_of_the_conf
     """Granting the permission repairs the broker: the process is started again and continues."""
     refused = fault(errors.TopicAuthorizationFailedError(), SOURCE)
     assert refused.exit_code == 1
-    assert "does not allow this" in str(refused)
+    assert "topic: the broker does not allow it" in str(refused)
+
+
+def test_a_transaction_that_fails_states_the_error_of_its_request() -> None:
+    """`dlq replay` without Write on the source topic ended with "KafkaError", as if the configuration was wrong."""
+    text = "Cannot perform send because at least one previous request has failed with errors."
+    refused = fault(errors.KafkaError(text, errors.TopicAuthorizationFailedError({"p.events"})), SOURCE)
+    assert refused.exit_code == 1
+    assert str(refused) == f"broker {SOURCE.bootstrap}: {not_allowed(errors.TopicAuthorizationFailedError('p.events'))}"
+    assert fault(errors.KafkaError(text, errors.KafkaTimeoutError()), SOURCE).exit_code == 1
+    assert fault(errors.KafkaError(text), SOURCE).exit_code == 2
+
+
+def test_a_topic_that_may_not_be_read_is_named() -> None:
+    """A command that reads several topics would leave open which permission is missing."""
+
+    def refuse(timeout_ms: int) -> None:
+        raise errors.TopicAuthorizationFailedError
+
+    consumer = SimpleNamespace(poll=refuse)
+    with pytest.raises(
+        VeilstreamError, match=r"topic p\.status: cannot be read: the broker does not allow it"
+    ) as raised:
+        poll_records(consumer, SimpleNamespace(topic="p.status"))
+    assert raised.value.exit_code == 1
 
 
 @pytest.mark.parametrize(

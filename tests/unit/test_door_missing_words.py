@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import veilstream as vs
-from models.anonymize.sensitive import warnings_of_missing_words
+from models.anonymize.sensitive import warnings_of_missing_words, warnings_of_mixed_numbers
 from models.eventlog import EventLog
 from stream.commands import execute
 from stream.config import sources
@@ -84,6 +84,65 @@ def test_a_word_among_numbers_does_more_harm(values: list[Any], said: str | None
     warnings = warnings_of_missing_words(log, ["S", "absent"])
     assert [said in warning for warning in warnings] == ([] if said is None else [True])  # type: ignore[operator]
     assert warnings_of_missing_words(log, ["S"], {"S": (40.0,)}) == []
+
+
+BESIDE = "that is no number, beside numbers: all its values are texts then"
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ([34, "12", 36], f"1 case has a value of the sensitive attribute 'S' {BESIDE}"),
+        ([34, "<5", "<5"], f"2 cases have a value of the sensitive attribute 'S' {BESIDE}"),
+        ([34.5, True, False], f"2 cases have a value of the sensitive attribute 'S' {BESIDE}"),
+        (["1,5", "2", None], "2 cases have a value of the sensitive attribute 'S' that is a number written as text"),
+        (["3", "4"] * 9 + ["<5"], f"1 case has a value of the sensitive attribute 'S' {BESIDE}"),
+        ([34, 36.5, None], None),  # JSON writes 36.0 as 36
+        ([34, "", 36], None),  # a word for a missing value has a warning of its own
+        (["401.9", "V45.1"], None),  # a classification
+        (["250", "401"], None),
+        (["flu", "1,5"], None),
+        ([True, False], None),
+    ],
+)
+def test_numbers_that_count_as_texts_are_reported(values: list[Any], said: str | None) -> None:
+    """One text makes texts of a whole column of numbers, whose ranges C then bounds no more."""
+    log = EventLog.from_traces([("ab", value) for value in values], "S")
+    warnings = warnings_of_mixed_numbers(log, ["S", "absent"])
+    assert [warning.startswith(said or "") for warning in warnings] == ([] if said is None else [True])
+    assert warnings_of_mixed_numbers(log, ["S"], {"S": (40.0,)}) == []
+
+
+def test_every_door_reports_numbers_that_count_as_texts(tmp_path: Path, capfd: Any) -> None:
+    log = write(tmp_path / "comma.csv", ['"1,5"', '"2,5"', "3"])
+    comma = "60 cases have a value of the sensitive attribute 'diag' that is a number written as text"
+    words = ["--sensitive", "diag", "--K", "5", "--C", "0.9"]
+    assert execute(["anonymize", str(log), *words, "-o", str(tmp_path / "comma"), "--json"]) == 0
+    assert comma in json.loads(capfd.readouterr().out)["details"]["warnings"][0]
+    assert comma in " ".join(vs.anonymize(str(log), sensitive="diag", K=5, C=0.9).summary().split())
+    execute(["replay", str(log), "--sensitive", "diag", "-o", str(tmp_path / "out")])
+    assert comma in " ".join(capfd.readouterr().out.split())
+
+
+def test_a_daemon_reports_numbers_in_quotes_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """JSON keeps 12 and "12" apart, and a changed information system may begin to write the other."""
+    path = tmp_path / "veilstream.toml"
+    path.write_text(DAEMON, encoding="utf-8")
+    with closing(ReleaseService(sources.load(path), tmp_path / "out")) as service:
+        fold = Fold(service.rules(embedded=False))
+        for begin, values in ((0, (36, 36.5)), (10, ("4711", "36,5")), (20, ("4712", "4713"))):
+            rows = [
+                Row(begin + k, f"c{begin + k}", "a", DAY, attributes={"case": {"diag": values[k % 2]}})
+                for k in range(4)
+            ]
+            prev = begin - 7 if begin else -1
+            delta = Delta(src="t", p=0, prev=prev, last=begin + 3, n=4, key=service.pseudonyms.id, rows=rows)
+            assert not list(fold.apply(2 * begin, delta))
+            for cut in fold.apply(2 * begin + 1, Command(name="release")):
+                service.attempt(fold, cut)
+                fold.decided(cut, released=False)
+            assert caplog.text.count(f"the sensitive attribute 'diag' {BESIDE}") == (1 if begin else 0)
+        assert "4711" not in caplog.text
 
 
 def test_cases_of_a_table_of_variants_are_counted() -> None:

@@ -340,6 +340,17 @@ def test_a_process_that_was_killed_while_its_state_opened_is_a_fault(
     assert "its process was killed" in document["start_failure"]
 
 
+def test_topics_that_may_not_be_described_are_no_missing_topics(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A broker leaves them out of its list, so a reader without a permission was sent to create what exists."""
+    monkeypatch.setattr(module, "status_processes", lambda _source: [])
+    assert execute(["status", "--bootstrap", "broker:9092"]) == 2
+    error = " ".join(capsys.readouterr().err.split())
+    assert "broker broker:9092: shows no status topic: none exists (`veilstream topics create` makes it), or" in error
+    assert "none may be described" in error
+
+
 def test_figures_are_found_before_many_starts(broker: Broker) -> None:
     """A state that opens for half an hour repeats its start some hundred times."""
     _put(broker, b"status", _status(position=4), 5000)

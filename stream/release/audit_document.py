@@ -145,6 +145,7 @@ class AuditPart(TypedDict, total=False):
     bounded: Any
     anonymity: Any
     mechanism: Any
+    resources: Any
     minimality: Any
     cohorts: Any
     loss: Any

@@ -9,9 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
-from models.knowledge import WEAKER, Structure
+from pydantic import ValidationError
+
+from models.errors import InputError
+from models.knowledge import NANOSECONDS, WEAKER, Structure, Unit
 from stream.release.audits.anonymity import CorrespondenceAudit
 from stream.release.documents import AuditDocument
 from stream.release.mechanisms import kinds
@@ -74,6 +77,7 @@ def looser_terms(spec: PublicationSpec, seal: SealEntry, earlier: AuditDocument)
     if released is not None:
         more = [name for name in spec.attributes if name not in released]
         sentences += [f"{name} is released with the cases (it was not {place})" for name in more]
+    sentences += _shown_more(spec, earlier, place)
     for name in earlier.get("bounded", ()):  # audits of earlier programs lack it
         if name not in spec.sensitive:
             sentences.append(f"values of {name} are not bounded by C (they were {place})")
@@ -83,6 +87,54 @@ def looser_terms(spec: PublicationSpec, seal: SealEntry, earlier: AuditDocument)
     if seal.body.held_at is not None and not spec.approval:
         sentences.append(f"approval is not required (it was {place})")
     return sentences
+
+
+RESOURCES_SHOW = {"roles": "roles", "process": "pseudonyms", "key": "pseudonyms", "raw": "names"}
+"""What resources leave as, by `named_by` of an audit; a later one shows more of an employee."""
+
+
+def _shown_more(spec: PublicationSpec, earlier: AuditDocument, place: str) -> list[str]:
+    """Return the columns that leave now and did not, and those that show more than they did.
+
+    A finer T also protects against finer knowledge. It is named, since each time shows more.
+    """
+    shown, former = spec.mechanism.perspective, _perspective(earlier.get("mechanism") or {})
+    if shown is None or former is None:
+        return []
+    sentences = [f"{COLUMNS[name]} leave (they did not {place})" for name in COLUMNS if name in {*shown} - {*former}]
+    unit, former_unit = _unit(shown), _unit(former)
+    if unit is not None and former_unit is not None and NANOSECONDS[unit] < NANOSECONDS[former_unit]:
+        sentences.append(f"times are in {unit} ({former_unit} {place})")
+    resources = earlier.get("resources")
+    former_form = None if resources is None else RESOURCES_SHOW.get(resources["named_by"])
+    if "resource" in shown and "resource" in former and former_form is not None:
+        forms = list(dict.fromkeys(RESOURCES_SHOW.values()))
+        form = "names" if spec.raw_resources else "pseudonyms"
+        if spec.roles is not None:
+            form = "roles"
+        if forms.index(form) > forms.index(former_form):
+            sentences.append(f"resources leave as {form} ({former_form} {place})")
+    return sentences
+
+
+COLUMNS = {"activity": "activities", "resource": "resources", "relative_time": "times"}
+"""Columns of a release that show something of a person."""
+
+
+def _perspective(mechanism: Mapping[str, Any]) -> tuple[str, ...] | None:
+    """Return the columns that releases of a section `mechanism` carry; None if this program cannot read it."""
+    kind = kinds().get(mechanism.get("kind", ""))
+    if kind is None:
+        return None
+    try:
+        return kind.model_validate(mechanism.get("parameters") or {}).perspective
+    except (ValidationError, InputError):
+        return None  # parameters of another version of the program
+
+
+def _unit(perspective: Sequence[str]) -> Unit | None:
+    """Return the unit of the times among the columns of releases."""
+    return next((cast(Unit, name) for name in perspective if name in NANOSECONDS), None)
 
 
 def discontinued(spec: PublicationSpec, earlier: AuditDocument) -> str | None:

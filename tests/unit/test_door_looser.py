@@ -19,6 +19,7 @@ from stream.operator.console.releases import queue
 from stream.operator.history import LOOSER, read
 from stream.operator.report.data import collect
 from stream.release.approval import PersonDecision
+from stream.release.contract import Attempt, Exposure
 from stream.release.looser import looser_mechanism
 from tests.unit.test_pipeline_rules import DP, QUIET, _attempt, _service, _settings
 
@@ -244,6 +245,54 @@ def test_an_attribute_that_is_released_from_now_on_is_named(tmp_path: Path, capl
         assert _warnings(caplog) == [
             "p: looser than its last release: ward is released with the cases (it was not at release 1)"
         ]
+
+
+RESOURCES = {"kind": "identity", "knowledge": "set", "attribute": "ar"}
+TIMES = {"kind": "identity", "knowledge": "rel"}
+
+
+@pytest.mark.parametrize(
+    ("former", "now", "sentences"),
+    [
+        ({}, {"process": {"raw_resources": True}}, ["resources leave as names (pseudonyms at release 1)"]),
+        ({"process": {"raw_resources": True}}, {}, []),
+        (
+            {"mechanism": {**RESOURCES, "attribute": "ac"}},
+            {"process": {"raw_resources": True}},
+            ["resources leave (they did not at release 1)"],
+        ),
+        ({}, {"mechanism": {**RESOURCES, "attribute": "ac"}}, []),
+        (
+            {"process": {"resource_roles": {"nurse": ["Ann"]}}, "resources": "roles"},
+            {"resources": "pseudonyms"},
+            ["resources leave as pseudonyms (roles at release 1)"],
+        ),
+        ({"mechanism": {**TIMES, "T": "hours"}}, {"mechanism": TIMES}, ["times are in minutes (hours at release 1)"]),
+        ({"mechanism": TIMES}, {"mechanism": {**TIMES, "T": "days"}}, []),
+        (
+            {"mechanism": TERMS},
+            {"mechanism": {**TERMS, "times": "microaggregated"}},
+            ["times leave (they did not at release 1)"],
+        ),
+    ],
+)
+def test_what_a_release_shows_in_addition_is_named(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, former: dict[str, Any], now: dict[str, Any], sentences: list[str]
+) -> None:
+    """The names of employees left after releases with pseudonyms, and no start, audit or statement said so."""
+
+    def settings(process: dict[str, Any] | None = None, **publication: Any) -> Settings:
+        return _settings({"mechanism": RESOURCES, "formats": ["csv"], **publication}, process=process or {})
+
+    cases = [str(case) for case in range(200)]
+    log = EventLog.from_events(cases, ["a"] * 200, np.zeros(200, dtype=np.int64), resource=["Ann"] * 200, unit="ns")
+    exposure = Exposure(log, np.ones(200, dtype=np.bool_), (), 0, roles=("nurse",) if "resources" in former else None)
+    with _service(tmp_path, settings(**former)) as service:
+        assert service.decide_attempt("p", Attempt("p@1.0.0", "manual", 0, exposure, {})).status == "sealed"
+    caplog.clear()
+    expected = [f"p: looser than its last release: {sentence}" for sentence in sentences]
+    with _service(tmp_path, settings(**now)):
+        assert _warnings(caplog) == expected
 
 
 def _cohorts(**terms: Any) -> Settings:

@@ -1,7 +1,7 @@
 """k-anonymity of whole traces: Baseline-1, Baseline-2 and PRETSA_case (tlkc-privacy-extended-2021, section 5.1).
 
-Promise: each released trace, seen through `knowledge.carries`, is shared by at least K released cases, whatever
-part of it an adversary knows. Relation: linkage of one case within one release; unit: one case. Not guaranteed:
+Promise: each released sequence of activities is shared by at least K released cases, whatever part of it an
+adversary knows. Relation: linkage of one case within one release; unit: one case. Not guaranteed:
 anything about sensitive values (a group may share one), and nothing over several releases.
 """
 
@@ -85,19 +85,20 @@ def cheapest_partner(
 
 
 CONTROL_FLOW = Knowledge("seq", "ac")
+"""Two traces are one variant if they have the same activities in the same order."""
 
 
-def variants(log: EventLog, knowledge: Knowledge) -> tuple[list[tuple[int, ...]], Ints]:
-    """Return the distinct item traces of a log, and the variant of each case.
+def variants(log: EventLog) -> tuple[list[tuple[int, ...]], Ints]:
+    """Return the variants of a log, and that of each case.
 
     Returns
     -------
     traces
-        the distinct traces as item codes, in order of first appearance.
+        the variants as item codes, in order of first appearance.
     variant_of_case
         int64[C], index into `traces`.
     """
-    codes = items(log, knowledge).codes.tolist()
+    codes = items(log, CONTROL_FLOW).codes.tolist()
     number_of_trace: dict[tuple[int, ...], int] = {}
     variant_of_case = []
     for begin, end in itertools.pairwise(log.starts.tolist()):
@@ -106,7 +107,7 @@ def variants(log: EventLog, knowledge: Knowledge) -> tuple[list[tuple[int, ...]]
     return list(number_of_trace), np.asarray(variant_of_case, dtype=np.int64)
 
 
-def baseline_1(log: EventLog, K: int, *, knowledge: Knowledge = CONTROL_FLOW, cases: Ints | None = None) -> Anonymized:
+def baseline_1(log: EventLog, K: int, *, cases: Ints | None = None) -> Anonymized:
     """Drop every case whose variant occurs less than K times.
 
     Parameters
@@ -115,8 +116,6 @@ def baseline_1(log: EventLog, K: int, *, knowledge: Knowledge = CONTROL_FLOW, ca
         the source log.
     K
         least number of cases of a released variant, at least 1.
-    knowledge
-        the perspectives in which two traces are compared.
     cases
         int64[C], number of cases that each case of `log` represents (a table of variants); None: one each.
 
@@ -137,11 +136,11 @@ def baseline_1(log: EventLog, K: int, *, knowledge: Knowledge = CONTROL_FLOW, ca
     tlkc-privacy-extended-2021, section 5.1 (Baseline-1).
     """
     check_k(K)
-    _, owner = variants(log, knowledge)
+    _, owner = variants(log)
     frequent = amounts(owner, cases, 1)[owner] >= K if log.n_cases else np.zeros(0, dtype=np.bool_)
     kept = np.repeat(frequent, log.lengths)
-    satisfied = k_anonymous(log, kept, K, knowledge, cases)
-    result = Anonymized(log, kept, knowledge, satisfied=satisfied, cases=cases)
+    satisfied = k_anonymous(log, kept, K, cases)
+    result = Anonymized(log, kept, CONTROL_FLOW, satisfied=satisfied, cases=cases)
     return _checked(result, f"baseline-1 with K = {K}")
 
 
@@ -158,9 +157,9 @@ def check_k(K: int) -> None:
         raise InputError(f"K = {K} is not a positive number of cases")
 
 
-def k_anonymous(log: EventLog, kept: Flags, K: int, knowledge: Knowledge, cases: Ints | None = None) -> bool:
+def k_anonymous(log: EventLog, kept: Flags, K: int, cases: Ints | None = None) -> bool:
     """Return whether every non-empty trace of the kept events is shared by at least K cases (a count from scratch)."""
-    values = items(log, knowledge)
+    values = items(log, CONTROL_FLOW)
     counts: dict[tuple[object, ...], int] = {}
     for (a, b), weight in zip(itertools.pairwise(log.starts.tolist()), _each(log, cases), strict=True):
         trace = tuple(values.values[code] for code in values.codes[a:b][kept[a:b]])
@@ -172,7 +171,7 @@ def _each(log: EventLog, cases: Ints | None) -> list[int]:
     return [1] * log.n_cases if cases is None else cases.tolist()
 
 
-def baseline_2(log: EventLog, K: int, *, knowledge: Knowledge = CONTROL_FLOW, cases: Ints | None = None) -> Anonymized:
+def baseline_2(log: EventLog, K: int, *, cases: Ints | None = None) -> Anonymized:
     """Map each variant below K to the most similar non-violating subtrace, by removing events.
 
     Groups of cases share one released trace. The violating group and the partner that lose the fewest events together
@@ -181,15 +180,15 @@ def baseline_2(log: EventLog, K: int, *, knowledge: Knowledge = CONTROL_FLOW, ca
     not optimal either. Time grows with the square of the number of variants.
     """
     check_k(K)
-    traces, owner = variants(log, knowledge)
+    traces, owner = variants(log)
     counts = amounts(owner, cases, len(traces))
     threshold = min(K, int(counts.sum()) + 1)  # more means no more, and the compiled loops count in 64 bits
     merged = _grouped(traces, counts, threshold)
     targets = sorted(set(merged) - {()}, key=len, reverse=True)
     shared = [target or _first_within(trace, targets) for trace, target in zip(traces, merged, strict=True)]
     kept = _mapped(traces, owner, shared)
-    satisfied = k_anonymous(log, kept, K, knowledge, cases)
-    result = Anonymized(log, kept, knowledge, satisfied=satisfied, cases=cases)
+    satisfied = k_anonymous(log, kept, K, cases)
+    result = Anonymized(log, kept, CONTROL_FLOW, satisfied=satisfied, cases=cases)
     return _checked(result, f"baseline-2 with K = {K}")
 
 
@@ -253,7 +252,7 @@ def leftmost(trace: tuple[int, ...], target: tuple[int, ...]) -> Flags:
     return mask
 
 
-def pretsa(log: EventLog, K: int, *, knowledge: Knowledge = CONTROL_FLOW, cases: Ints | None = None) -> Anonymized:
+def pretsa(log: EventLog, K: int, *, cases: Ints | None = None) -> Anonymized:
     """Apply PRETSA_case: Baseline-2 against an adversary who knows a prefix of the trace, by removal only.
 
     Promise: every prefix of a released trace is shared by at least K released cases. Each trace becomes the longest
@@ -261,7 +260,7 @@ def pretsa(log: EventLog, K: int, *, knowledge: Knowledge = CONTROL_FLOW, cases:
     their old prefix, this repeats until no prefix falls below K.
     """
     check_k(K)
-    traces, owner = variants(log, knowledge)
+    traces, owner = variants(log)
     counts = amounts(owner, cases, len(traces)).tolist()
     paths: set[tuple[int, ...]] = {trace[:n] for trace in traces for n in range(1, len(trace) + 1)}
     while True:
@@ -272,8 +271,8 @@ def pretsa(log: EventLog, K: int, *, knowledge: Knowledge = CONTROL_FLOW, cases:
             break
         paths -= rare
     kept = _mapped(traces, owner, shared)
-    satisfied = prefixes_shared(log, kept, K, knowledge, cases)
-    return _checked(Anonymized(log, kept, knowledge, satisfied=satisfied, cases=cases), f"pretsa with K = {K}")
+    satisfied = prefixes_shared(log, kept, K, cases)
+    return _checked(Anonymized(log, kept, CONTROL_FLOW, satisfied=satisfied, cases=cases), f"pretsa with K = {K}")
 
 
 def _prefix_counts(traces: list[tuple[int, ...]], counts: list[int]) -> dict[tuple[int, ...], int]:
@@ -295,9 +294,9 @@ def _longest_path(trace: tuple[int, ...], paths: set[tuple[int, ...]]) -> tuple[
     return max(reached, key=len)
 
 
-def prefixes_shared(log: EventLog, kept: Flags, K: int, knowledge: Knowledge, cases: Ints | None = None) -> bool:
+def prefixes_shared(log: EventLog, kept: Flags, K: int, cases: Ints | None = None) -> bool:
     """Return whether every prefix of every released trace is shared by at least K cases (a count from scratch)."""
-    column = items(log, knowledge)
+    column = items(log, CONTROL_FLOW)
     counts: dict[tuple[object, ...], int] = {}
     for (a, b), weight in zip(itertools.pairwise(log.starts.tolist()), _each(log, cases), strict=True):
         trace = [column.values[code] for code in column.codes[a:b][kept[a:b]]]

@@ -38,9 +38,7 @@ class ReleaseLinks:
     candidates: int
 
 
-def release_links(
-    earlier: EventLog, later: EventLog, targets: int, rng: np.random.Generator, sensitive: tuple[str, ...] = ()
-) -> ReleaseLinks | None:
+def release_links(earlier: EventLog, later: EventLog, targets: int, rng: np.random.Generator) -> ReleaseLinks | None:
     """Guess for cases of the earlier release their record in the later one.
 
     Parameters
@@ -52,8 +50,6 @@ def release_links(
         Cases that are attacked, at most all that both have.
     rng
         Draws the cases.
-    sensitive
-        Attributes that both show exactly: records with other values do not link.
 
     Returns
     -------
@@ -65,7 +61,7 @@ def release_links(
     if not pairs:
         return None
     chosen = np.asarray(pairs, dtype=np.int64)[drawn(len(pairs), targets, rng)]
-    joined = join_releases(SimpleLog.from_log(earlier, sensitive), SimpleLog.from_log(later, sensitive))
+    joined = join_releases(SimpleLog.from_log(earlier), SimpleLog.from_log(later))
     rows = joined.earlier.row_of_case[chosen[:, 0]].astype(np.int64)
     partners = joined.later.row_of_case[chosen[:, 1]].astype(np.int64)
     success, candidates = _guesses(joined, rows, partners)

@@ -148,11 +148,7 @@ def counted(variants: Iterable[H], cases: Ints | None) -> Counter[H]:
 
 
 def data_utility_at_least(
-    original: EventLog,
-    released: EventLog,
-    origin: Ints,
-    carries: tuple[str, ...] = ("activity",),
-    T: Unit = "minutes",
+    original: EventLog, released: EventLog, origin: Ints, carries: tuple[str, ...] = ("activity",)
 ) -> float:
     """Return a lower bound on `data_utility` in time linear in the cases.
 
@@ -161,7 +157,7 @@ def data_utility_at_least(
 
     Parameters
     ----------
-    original, released, carries, T
+    original, released, carries
         As `data_utility` takes them.
     origin
         int64[released cases], place of each released case in the original; -1 if it has none.
@@ -169,8 +165,8 @@ def data_utility_at_least(
     if not original.n_cases or not released.n_cases:
         raise InputError("data utility compares two logs with at least one case each")
     codes: dict[Hashable, str] = {}
-    texts = _texts(original.starts, perspective(original, carries, T), codes)
-    text_of_case = _texts(released.starts, perspective(released, carries, T), codes)
+    texts = _texts(original.starts, perspective(original, carries), codes)
+    text_of_case = _texts(released.starts, perspective(released, carries), codes)
     original_counts, released_counts = Counter(texts), Counter(text_of_case)
     original_texts, released_texts = sorted(original_counts), sorted(released_counts)
     row = {text: place for place, text in enumerate(original_texts)}

@@ -204,6 +204,11 @@ def _print(result: Mapping[str, Any]) -> None:
         tables().print(f"{entry['cases']:>6}  {entry['reason']:<26} {entry['candidate']}", markup=False)
 
 
-def _shortened(items: list[Any], most: int = 20) -> str:
-    more = f" and {len(items) - most} more" if len(items) > most else ""
-    return (", ".join(map(str, items[:most])) or "no item as a whole") + more
+SHOWN_ITEMS = 20
+"""Suppressed items that a line names: a log of many activities can have thousands."""
+
+
+def _shortened(items: list[Any]) -> str:
+    shown = ", ".join(map(str, items[:SHOWN_ITEMS])) or "no item as a whole"
+    n_more = len(items) - SHOWN_ITEMS
+    return f"{shown} and {n_more} more" if n_more > 0 else shown

@@ -112,14 +112,18 @@ def _translated(pattern: str) -> str:
     return str(glob_translate(pattern))
 
 
-def made(plan: VariantPlan, ids: Callable[[int], list[str]], size: int = 50_000) -> Iterator[Leaving]:
+MADE_BATCH = 50_000
+"""Records that are nobody's case and are written together."""
+
+
+def made(plan: VariantPlan, ids: Callable[[int], list[str]]) -> Iterator[Leaving]:
     """Return the records of a plan that are nobody's case, under `ids` (so many sorted ones, drawn)."""
     traces = plan.made()
     names = np.asarray(ids(len(traces)))
     order = np.argsort(names)
     rows = np.full(len(traces), MISSING, dtype=np.int64)
-    for begin in range(0, len(order), size):
-        part = order[begin : begin + size]
+    for begin in range(0, len(order), MADE_BATCH):
+        part = order[begin : begin + MADE_BATCH]
         yield Leaving(names[part].tolist(), traces[part], rows[part])
 
 

@@ -7,7 +7,6 @@ import pytest
 from models.anonymize.baselines import baseline_1
 from models.errors import BoundError, InputError
 from models.eventlog import EventLog
-from models.knowledge import Knowledge
 
 
 def _log() -> EventLog:
@@ -22,17 +21,6 @@ def test_rare_variants_leave_with_all_their_events() -> None:
     assert result.dropped.tolist() == [1, 3, 4]
     assert result.n_actual == 0
     assert result.satisfied
-
-
-def test_knowledge_decides_what_a_variant_is() -> None:
-    """With relative times equal activities are not yet equal variants."""
-    log = EventLog.from_events(
-        ["1", "1", "2", "2", "3", "3"],
-        ["a", "b"] * 3,
-        [0, 60_000_000_000, 5, 60_000_000_005, 0, 180_000_000_000],
-        unit="ns",
-    )
-    assert baseline_1(log, 2, knowledge=Knowledge("rel", "ac", "minutes")).origin.tolist() == [0, 1]
 
 
 def test_nothing_left_is_no_success() -> None:

@@ -74,8 +74,8 @@ class Risk(Audit):
     """Accuracy to which times of the source are floored. Set it when an adversary knows the hour or the day of an
     event, not the minute."""
     adversary: Literal["random", "greedy"] = "random"
-    """Known events are drawn at random, or chosen as those that single out fastest (`greedy`). Set it when the worst
-    informed neighbour counts, not the average one: `greedy`."""
+    """Known events are drawn at random, or chosen as those that single out fastest (`greedy`). Set it when the
+    best informed neighbour counts, not the average one: `greedy`."""
 
     @property
     def looks_back(self) -> int:

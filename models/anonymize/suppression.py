@@ -97,7 +97,7 @@ class UnitSets:
 
     @classmethod
     def of(cls, candidates: Candidates, *, base: int | None = None) -> UnitSets:
-        """Return the items of each candidate; with a base their cap levels, t being how often it has the item."""
+        """Return the items of each candidate; with a base, their cap levels: how often it has each item."""
         lengths = np.fromiter(map(len, candidates), np.int64, len(candidates))
         items = np.fromiter(itertools.chain.from_iterable(candidates), np.int64, int(lengths.sum()))
         owner = np.repeat(np.arange(len(lengths)), lengths)
@@ -124,7 +124,8 @@ class UnitSets:
     def holders(self, n_units: int) -> tuple[Ints, Ints]:
         """Return the sets that have each unit, after where those of each unit begin."""
         owner = np.repeat(np.arange(len(self)), np.diff(self.starts))
-        return starts_of(np.bincount(self.units, minlength=n_units)), owner[np.argsort(self.units, kind="stable")]
+        starts = starts_of(np.bincount(self.units, minlength=n_units))
+        return starts, owner[np.argsort(self.units, kind="stable")]
 
 
 class _Alive:
@@ -297,27 +298,38 @@ def _begins_run(rows: Ints) -> npt.NDArray[np.bool_]:
 def _solve(
     rows: list[Ints], forced: Ints, loss: list[Ints], base: int, capping: bool, time_limit: float
 ) -> Ints | None:
-    """Return the cheapest units that hit every row and hold the forced ones; None if the time did not suffice."""
+    """Return the cheapest units that hit every row and hold the forced ones; None if time ran out.
+
+    The variables are the units, in ascending order. Constraints are the rows of a sparse matrix:
+
+                          units   u0  u1  u2
+        a row of u0 and u2         1   0   1    >= 1    one of them is chosen
+        u1 is forced               0   1   0    >= 1
+        u0 is a level below u1    -1   1   0    >= 0    a level is chosen only with its next higher level
+    """
     from scipy.optimize import Bounds, LinearConstraint, milp
     from scipy.sparse import coo_array
 
     units = np.unique(np.concatenate([forced, *(row.ravel() for row in rows)]))
-    # One constraint for each row, then one for each forced unit: at least one of its units is chosen.
-    sizes = np.concatenate([*(np.full(len(row), row.shape[1]) for row in rows), np.ones(len(forced), dtype=np.int64)])
-    hitting = np.repeat(np.arange(len(sizes)), sizes)
-    hit = np.searchsorted(units, np.concatenate([*(row.ravel() for row in rows), forced]))
-    # A level of an item is chosen only with its next higher level.
-    low = np.flatnonzero(units[:-1] // base == units[1:] // base)
-    ordering = len(sizes) + np.arange(len(low))
-    i = np.concatenate((hitting, ordering, ordering))
-    j = np.concatenate((hit, low + 1, low))
-    v = np.concatenate((np.ones(len(hit)), np.ones(len(low)), -np.ones(len(low))))
-    lower = np.concatenate((np.ones(len(sizes)), np.zeros(len(low))))
-    matrix = coo_array((v, (i, j)), shape=(len(lower), len(units))).tocsr()
-    levels = [divmod(unit, base) for unit in units.tolist()]
+
+    # One of the units of each row, and each forced unit.
+    sizes_of_rows = [np.full(len(row), row.shape[1]) for row in rows]
+    sizes = np.concatenate([*sizes_of_rows, np.ones(len(forced), dtype=np.int64)])
+    hitting_constraint = np.repeat(np.arange(len(sizes)), sizes)
+    hitting_unit = np.searchsorted(units, np.concatenate([*(row.ravel() for row in rows), forced]))
+
+    # Levels of one item are neighbours among the units.
+    lower_level = np.flatnonzero(units[:-1] // base == units[1:] // base)
+    level_constraint = len(sizes) + np.arange(len(lower_level))
+
+    constraint = np.concatenate((hitting_constraint, level_constraint, level_constraint))
+    unit = np.concatenate((hitting_unit, lower_level + 1, lower_level))
+    factor = np.concatenate((np.ones(len(hitting_unit) + len(lower_level)), -np.ones(len(lower_level))))
+    least = np.concatenate((np.ones(len(sizes)), np.zeros(len(lower_level))))
+    matrix = coo_array((factor, (constraint, unit)), shape=(len(least), len(units))).tocsr()
     answer = milp(
-        np.asarray([_cost(level, levels, loss, capping) for level in levels], dtype=np.float64),
-        constraints=LinearConstraint(matrix, lower, np.inf),
+        np.asarray(_costs(units, loss, base, capping), dtype=np.float64),
+        constraints=LinearConstraint(matrix, least, np.inf),
         integrality=np.ones(len(units), dtype=np.int64),
         bounds=Bounds(0, 1),
         options={"time_limit": time_limit, "mip_rel_gap": 0.0},
@@ -327,11 +339,17 @@ def _solve(
     return units[answer.x > 0.5]
 
 
-def _cost(level: tuple[int, int], levels: list[tuple[int, int]], loss: list[Ints], capping: bool) -> int:
-    """Return the events that a level (item, t) costs beyond the next higher level of the same item that is a unit."""
-    item, t = level
-    if not capping:
-        return int(loss[item].sum())
-    higher_levels = [other_t for other_item, other_t in levels if other_item == item and other_t > t]
-    next_level = min(higher_levels, default=len(loss[item]) + 1)
-    return int(loss[item][t - 1 : next_level - 1].sum())
+def _costs(units: Ints, loss: list[Ints], base: int, capping: bool) -> list[int]:
+    """Return the events that each unit costs beyond the next higher level of its item, if that is a unit."""
+    costs = []
+    next_units = [*units[1:].tolist(), None]
+    for unit, next_unit in zip(units.tolist(), next_units, strict=True):
+        item, t = divmod(unit, base)
+        if not capping:
+            costs.append(int(loss[item].sum()))
+            continue
+        next_t = len(loss[item]) + 1
+        if next_unit is not None and next_unit // base == item:
+            next_t = next_unit % base
+        costs.append(int(loss[item][t - 1 : next_t - 1].sum()))
+    return costs

@@ -145,6 +145,15 @@ class RecordClasses:
     count: Ints
     row_of_case: Codes
 
+    @classmethod
+    def of(cls, linked: Codes, known_of: Codes, value: Codes, count: Ints, row_of_case: Codes) -> RecordClasses:
+        """Sort record classes. The arrays are those of this class; `known_of`: int32, known variant of a linked one."""
+        order = np.lexsort((linked, value))
+        row_of_class = np.empty(len(order), dtype=np.int32)
+        row_of_class[order] = np.arange(len(order), dtype=np.int32)
+        linked = linked[order]
+        return cls(linked, known_of[linked], value[order], count[order], row_of_class[row_of_case])
+
     @property
     def n_cases(self) -> int:
         """Number of records."""
@@ -280,12 +289,7 @@ def _projected(linked: Sequences, project: Codes) -> tuple[Sequences, Codes]:
 
 def _rows(log: SimpleLog, variants: Codes, known_of: Codes, values: Mapping[Any, int]) -> RecordClasses:
     value = np.asarray([values[name] for name in log.values], dtype=np.int32)[log.value]
-    linked = variants[log.variant]
-    order = np.lexsort((linked, value))
-    row_of_class = np.empty(len(order), dtype=np.int32)
-    row_of_class[order] = np.arange(len(order), dtype=np.int32)
-    linked = linked[order]
-    return RecordClasses(linked, known_of[linked], value[order], log.count[order], row_of_class[log.row_of_case])
+    return RecordClasses.of(variants[log.variant], known_of, value, log.count, log.row_of_case)
 
 
 def _relation(

@@ -289,15 +289,9 @@ class SharedPairs:
         return pair, self._part_of_tables(known_variants, symbol_codes)
 
     def _rows(self, release: Numbered, value_code: Codes, known_of: Codes) -> RecordClasses:
-        """Return the record classes of a release by sensitive value and then variant, as rows of a pair."""
+        """Return the record classes of a release, as rows of a pair."""
         linked, value = self.place[release.variant], value_code[release.value]
-        order = np.lexsort((linked, value))
-        row_of_class = np.empty(len(order), dtype=np.int32)
-        row_of_class[order] = np.arange(len(order), dtype=np.int32)
-        linked = linked[order]
-        return RecordClasses(
-            linked, known_of[linked], value[order], release.count[order], row_of_class[release.row_of_case]
-        )
+        return RecordClasses.of(linked, known_of, value, release.count, release.row_of_case)
 
     def _symbol_codes(self, item_codes: Codes) -> Codes:
         """Return the symbols of background knowledge that some items are seen as, in order of first appearance."""

@@ -25,8 +25,22 @@ MAX_TIME_MS = 9_214_560_000_000
 """292 years: from the first day of 1678 to the last of 2261, the whole years that 64 bits of nanoseconds hold (readers
 of logs refuse others). A noised time beyond is cut to it, never wrapped around."""
 
+MAX_BOUND_MS = 1 << 40
+"""35 years: a public bound of times beyond it is a mistake, and its noise could leave 64 bits."""
+
 LONGEST_MS = 1 << 43
 """278 years: ranges of times below it, on a lattice of 2^20 steps (models.dp.timestamps), fit 64 bits."""
+
+
+def check_starts(start: tuple[int, int] | None) -> None:
+    """Refuse a range of case starts (ms) that is not one, or that times cannot hold; None is no range."""
+    if start is None:
+        return
+    first, last = start
+    if not 0 < last - first < MAX_BOUND_MS:
+        raise InputError("the last start must be after the first, and by less than 35 years")
+    if first < -MAX_TIME_MS or last > MAX_TIME_MS:
+        raise InputError("the range of starts must be within the years 1678 to 2261")
 
 
 @content_free("log")

@@ -26,16 +26,13 @@ import numpy as np
 
 from models.content_free import content_free
 from models.dp import zcdp
-from models.dp.annotation import MAX_TIME_MS, MILLISECOND, sorted_alphabet
+from models.dp.annotation import MAX_BOUND_MS, MAX_TIME_MS, MILLISECOND, check_starts, sorted_alphabet
 from models.dp.budget import exact, positive, probability
 from models.dp.counts import NoisyCounts, release_counts, rule_of, threshold
 from models.dp.noise import NoiseSource, checked_scale, scale_for, secure
 from models.dp.zcdp import Gaussian
 from models.errors import BoundError, InputError
 from models.eventlog import Column, EventLog, Ints, SimpleLog, starts_of
-
-MAX_BOUND_MS = 1 << 40
-"""35 years: a public bound of times beyond it is a mistake, and its noise could leave 64 bits."""
 
 MAX_THRESHOLD = 100_000
 """A threshold above it (epsilon near 0) releases noise alone, in logs that fill the memory: refused before the draw."""
@@ -61,10 +58,7 @@ class TimeBounds:
         """Check the bounds; InputError names the bound that cannot be one."""
         if not 0 < self.duration < MAX_BOUND_MS:
             raise InputError("max_duration must be between a millisecond and 35 years")
-        if self.start is not None and not 0 < self.start[1] - self.start[0] < MAX_BOUND_MS:
-            raise InputError("the last start must be after the first, and by less than 35 years")
-        if self.start is not None and (self.start[0] < -MAX_TIME_MS or self.start[1] > MAX_TIME_MS):
-            raise InputError("the range of starts must be within the years 1678 to 2261")
+        check_starts(self.start)
         if self.max_events < 1:
             raise InputError("max_events must be at least 1")
 

@@ -36,7 +36,7 @@ from fractions import Fraction
 import numpy as np
 
 from models.content_free import content_free
-from models.dp.annotation import MAX_TIME_MS, MILLISECOND
+from models.dp.annotation import MAX_BOUND_MS, MILLISECOND, check_starts
 from models.dp.noise import NoiseSource
 from models.dp.synthesis.contexts import UNIT
 from models.errors import InputError
@@ -46,9 +46,6 @@ SECOND = 1_000
 HOUR = 3_600 * SECOND
 WEEK = 168 * HOUR
 HOURS_OF_WEEK = 168
-
-MAX_BOUND_MS = 1 << 40
-"""35 years: a public bound of times beyond it is a mistake."""
 
 STEP_BINS = 20
 """Bins of durations from a second on. Each carries the whole noise: 48 of them find fewer medians than 20, in which
@@ -97,10 +94,7 @@ class PublicTimeBounds:
         """Check the bounds; InputError names the bound that cannot be one."""
         if not SECOND <= self.duration < MAX_BOUND_MS:
             raise InputError("max_duration must be between a second and 35 years")
-        if self.start is not None and not 0 < self.start[1] - self.start[0] < MAX_BOUND_MS:
-            raise InputError("the last start must be after the first, and by less than 35 years")
-        if self.start is not None and (self.start[0] < -MAX_TIME_MS or self.start[1] > MAX_TIME_MS):
-            raise InputError("the range of starts must be within the years 1678 to 2261")
+        check_starts(self.start)
 
     @property
     def step_edges(self) -> Ints:

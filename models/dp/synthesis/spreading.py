@@ -25,12 +25,14 @@ POOL = 2_000
 """Drawn traces among which the cases of all cells are spread: two million distances at most."""
 
 LARGE_POOL = 20_000
-"""The same if few draws repeat a trace. The distances of a release are then twenty million at most."""
+"""Drawn traces if few draws repeat one: twenty million distances at most."""
 
 REPEATED = 0.7
-"""Share of the draws whose trace was drawn again, from which `POOL` is enough. At epsilon 1 three logs of few variants
-have .74 and more, and a larger pool only adds variants of noise to them. Sepsis and BPIC 2012 have .19 to .66, and need
-the rare traces of a larger one."""
+"""Share of draws that repeat a trace, from which `POOL` is enough.
+
+At epsilon 1 three logs of few variants have .74 and more: a larger pool only adds variants of noise. Sepsis and BPIC
+2012 have .19 to .66, and need the rare traces of a larger one.
+"""
 
 
 @content_free()
@@ -58,7 +60,7 @@ class Spread:
         drawn: Mapping[Variant, int],
         draw: NoiseSource,
         noisy_counts: Mapping[Variant, int] | None = None,
-        pool: int | None = None,
+        pool: int = POOL,
     ) -> Spread:
         """Spread the cases of candidates' cells over the traces near them.
 
@@ -71,7 +73,7 @@ class Spread:
         noisy_counts
             Noisy counts of the frequent variants.
         pool
-            Most draws that are compared; `POOL` if not given.
+            Most draws that are compared.
         """
         drawn_near = _near(listed, drawn, draw, pool)
         place_of = {trace: place for place, trace in enumerate(listed)}
@@ -95,10 +97,8 @@ class Spread:
         return cls(traces, np.asarray(cells, dtype=np.int64), np.asarray(weights, dtype=np.float64))
 
     @classmethod
-    def like_drawn(
-        cls, drawn: Mapping[Variant, int], cases: float, draw: NoiseSource, pool: int | None = None
-    ) -> Spread:
-        """Spread so many cases over at most `pool` draws (`POOL` if not given), each with its part, as one cell.
+    def like_drawn(cls, drawn: Mapping[Variant, int], cases: float, draw: NoiseSource, pool: int = POOL) -> Spread:
+        """Spread so many cases over at most `pool` draws, each with its part, as one cell.
 
         It has no traces if no drawn trace has a label.
         """
@@ -123,8 +123,8 @@ class Spread:
 def pool_size(drawn: Mapping[Variant, int]) -> int:
     """Return how many draws of a model the cells of a release are spread over.
 
-    Few draws repeat a trace if the model has many variants: those of a small pool are then too few to be near to the
-    cases. If most draws repeat one, the others are mostly traces of noise, and a small pool has few of them.
+    If the model has many variants, few draws repeat a trace, and a small pool has too few draws near the cases. If
+    most draws repeat a trace, the others are mostly traces of noise, of which a small pool has few.
     """
     draws = sum(drawn.values())
     repeated = sum(n for n in drawn.values() if n > 1)
@@ -132,7 +132,7 @@ def pool_size(drawn: Mapping[Variant, int]) -> int:
 
 
 def _near(
-    listed: Sequence[Variant], drawn: Mapping[Variant, int], draw: NoiseSource, pool: int | None
+    listed: Sequence[Variant], drawn: Mapping[Variant, int], draw: NoiseSource, pool: int
 ) -> dict[int, Counter[Variant]]:
     """Return some of the drawn traces, by the place of the candidate that is nearest to each."""
     pooled = _pooled(drawn if listed else {}, draw, pool)
@@ -142,8 +142,7 @@ def _near(
     return near
 
 
-def _pooled(drawn: Mapping[Variant, int], draw: NoiseSource, pool: int | None) -> Counter[Variant]:
+def _pooled(drawn: Mapping[Variant, int], draw: NoiseSource, pool: int) -> Counter[Variant]:
     """Return `pool` of the draws of a trace that has a label, or all of them if they are fewer."""
-    most = POOL if pool is None else pool
     draws = [variant for variant, n in drawn.items() if variant for _ in range(n)]
-    return Counter(draws[place] for place in draw.permutation(len(draws))[:most].tolist())
+    return Counter(draws[place] for place in draw.permutation(len(draws))[:pool].tolist())

@@ -27,15 +27,9 @@ from connectors.files import FileOps
 from connectors.store.blobs import open_blobs
 from connectors.store.open import open_store
 from connectors.times import offsets
-from models.anonymize.sensitive import (
-    warnings_of_missing_words,
-    warnings_of_mixed_numbers,
-    warnings_of_several_values,
-)
 from models.anonymize.values import written
 from models.errors import InputError, RefusedError
 from models.eventlog import Column, EventLog
-from models.missing_words import means_missing
 from stream.config.lint import PLAIN_ENGINE_FILES
 from stream.config.settings import Publication, Settings
 from stream.fold.fold import Fold
@@ -52,7 +46,7 @@ from stream.ledger.view import Account
 from stream.release.approval import PersonDecision, decide
 from stream.release.audience import Audience, reach, refuse_apart
 from stream.release.audit_document import AuditPart, read_audit
-from stream.release.contract import Attempt, Decision, DecisionOutcome, Exposure, Mechanism, ReleaseObserver
+from stream.release.contract import Attempt, Decision, DecisionOutcome, Exposure, ReleaseObserver
 from stream.release.documents import AuditDocument
 from stream.release.erasure import ErasureReport, erase, finish
 from stream.release.failpoints import Failpoint, Hook, nothing
@@ -65,6 +59,7 @@ from stream.release.recovery import compare, publish_due, recover, supersede
 from stream.release.schedule import RealClock, ReleaseClock
 from stream.release.spec import Intake
 from stream.release.verdict import PublicationSeries
+from stream.run.data_warnings import DataWarnings
 from stream.run.keeper import StateKeeper
 from stream.values.memory import Bytes
 from stream.values.paged import HEAP, ColumnPlace
@@ -144,11 +139,7 @@ class ReleaseService:
     ) -> None:
         self.settings, self.at, self.watch = settings, at, watch
         self.place: ColumnPlace = HEAP if built_by is None else built_by.pages
-        # Sensitive attributes of which a warning was logged.
-        self._warned_attributes: set[str] = set()
-        # Words for a missing activity, and sensitive attributes with such words as values, that were logged.
-        self._warned_activities: set[str] = set()
-        self._warned_values: set[str] = set()
+        self._data_warnings = DataWarnings(settings.process.sensitive)
         self.clock: ReleaseClock = clock or RealClock()
         # If a later step fails, this closes the ledger and unlocks the folder: the process may try again.
         with ExitStack() as opened:
@@ -581,9 +572,8 @@ class ReleaseService:
         projection = fold.exposed(cut, self.place)
         accounting = fold.accounting(cut.publication)
         process, spec = self.settings.process, self.pipelines[cut.publication].spec
-        self._warn_of_several_values(fold, spec.mechanism)
-        if not fold.rules.embedded:  # else the reader of the log has warned of all of it
-            self._warn_of_doubtful_values(projection.log, spec.mechanism)
+        if not fold.rules.embedded:  # a replay has read the whole log first, and has warned of all of it
+            self._data_warnings.log_new(fold, projection.log, spec.mechanism)
         log, roles = self._by_role(self._read(projection.log, cut.publication), cut.publication)
         exposure = Exposure(
             log=log,
@@ -605,54 +595,6 @@ class ReleaseService:
             certain=cut.certain is not False,
             moment=self._moment(fold, cut),
         )
-
-    def _warn_of_several_values(self, fold: Fold, mechanism: Mechanism) -> None:
-        """Log sensitive attributes that change within a case, each once in the life of a daemon's process.
-
-        A replay reads the whole log first, and warns of all its cases.
-        """
-        if fold.rules.embedded or not mechanism.reads_data_in_gate:
-            return
-        names = [name for name in self.settings.process.sensitive if name not in self._warned_attributes]
-        changing_cases = fold.state.changing_cases(names)
-        self._warned_attributes.update(name for name, cases in changing_cases.items() if cases)
-        for warning in warnings_of_several_values(changing_cases):
-            log.warning("%s", warning)
-
-    def _warn_of_doubtful_values(self, exposed: EventLog, mechanism: Mechanism) -> None:
-        """Log activities and sensitive attributes with doubtful values, each once in the life of a daemon.
-
-        These are words for a missing value, and numbers that count as texts.
-
-        Parameters
-        ----------
-        exposed
-            The log that a cut exposes.
-        mechanism
-            The mechanism that gets it. One with noise reads no sensitive attribute.
-        """
-        counts = np.bincount(exposed.activity.codes, minlength=len(exposed.activity.values))
-        for activity, n_events in zip(exposed.activity.values, counts.tolist(), strict=True):
-            word = str(activity).strip().casefold()  # one of a fixed list, so the line has no content of a record
-            if n_events and means_missing(activity) and word not in self._warned_activities:
-                self._warned_activities.add(word)
-                log.warning(
-                    "%d events have an activity that exports write for a missing one (%s): it is released as an "
-                    "activity like the others; leave such records out (source.mapping, where), or mend the source",
-                    n_events,
-                    word,
-                )
-        if not mechanism.reads_data_in_gate:
-            return
-        for name in self.settings.process.sensitive:
-            if name in self._warned_values:
-                continue
-            bins = getattr(mechanism, "bins", None)
-            warnings = warnings_of_missing_words(exposed, [name], bins)
-            warnings += warnings_of_mixed_numbers(exposed, [name], bins)
-            for warning in warnings:
-                self._warned_values.add(name)
-                log.warning("%s", warning)
 
     def _moment(self, fold: Fold, cut: Cut) -> int | None:
         """Return the clock at the cut, if that is public.
@@ -805,8 +747,8 @@ class ReleaseService:
         counts
             Counts of each release.
         """
-        released = _sum_of_known([of_release["released"] for of_release in counts])
-        suppressed = _sum_of_known([of_release["suppressed_events"] for of_release in counts])
+        released = sum_of_known([of_release["released"] for of_release in counts])
+        suppressed = sum_of_known([of_release["suppressed_events"] for of_release in counts])
         n_left = 0  # events of cases that are in a release
         if released is not None and suppressed is not None:
             n_left = released + suppressed
@@ -882,7 +824,7 @@ def _refuse_stopped(fold: Fold, name: str, number: int) -> None:
         raise InputError(f"{refusal}: {name} is paused (veilstream resume {name}); approve it again after that")
 
 
-def _sum_of_known(values: Sequence[int | None]) -> int | None:
+def sum_of_known(values: Sequence[int | None]) -> int | None:
     """Return the sum of the values; None if one is unknown."""
     total = 0
     for value in values:

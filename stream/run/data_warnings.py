@@ -1,0 +1,94 @@
+"""Warnings of doubtful values in the events that a daemon releases.
+
+A replay reads the whole log first, and warns of all of it (`stream.run.replay`).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+import numpy as np
+
+from models.anonymize.sensitive import (
+    warnings_of_missing_words,
+    warnings_of_mixed_numbers,
+    warnings_of_several_values,
+)
+from models.eventlog import EventLog
+from models.missing_words import means_missing
+from stream.fold.fold import Fold
+from stream.release.contract import Mechanism
+
+log = logging.getLogger("veilstream")
+
+
+class DataWarnings:
+    """Logs each doubtful value once in the life of a process.
+
+    Parameters
+    ----------
+    sensitive
+        Names of the sensitive attributes.
+    """
+
+    def __init__(self, sensitive: Sequence[str]) -> None:
+        self._sensitive = sensitive
+        # Sensitive attributes that were logged: because they change within a case, and for single values.
+        self._logged_as_changing: set[str] = set()
+        self._logged_for_values: set[str] = set()
+        # Words of missing values that were logged as activities.
+        self._logged_activities: set[str] = set()
+
+    def log_new(self, fold: Fold, exposed: EventLog, mechanism: Mechanism) -> None:
+        """Log the doubtful values at a cut that were not logged before.
+
+        Parameters
+        ----------
+        fold
+            The state, with all cases.
+        exposed
+            The log that the cut exposes.
+        mechanism
+            The mechanism that gets it. One with noise reads no sensitive attribute, so no warning may depend on one.
+        """
+        self._log_activities(exposed)
+        if mechanism.reads_data_in_gate:
+            self._log_changing(fold)
+            self._log_values(exposed, mechanism)
+
+    def _log_activities(self, exposed: EventLog) -> None:
+        counts = np.bincount(exposed.activity.codes, minlength=len(exposed.activity.values))
+        for activity, n_events in zip(exposed.activity.values, counts.tolist(), strict=True):
+            if not n_events or not means_missing(activity):
+                continue
+            word = str(activity).strip().casefold()  # one of a fixed list, so the line has no content of a record
+            if word in self._logged_activities:
+                continue
+            self._logged_activities.add(word)
+            log.warning(
+                "%d events have an activity that exports write for a missing one (%s): it is released as an "
+                "activity like the others; leave such records out (source.mapping, where), or mend the source",
+                n_events,
+                word,
+            )
+
+    def _log_changing(self, fold: Fold) -> None:
+        """Log the attributes that change within a case."""
+        unlogged = [name for name in self._sensitive if name not in self._logged_as_changing]
+        changing_cases = fold.state.changing_cases(unlogged)
+        self._logged_as_changing.update(name for name, n_cases in changing_cases.items() if n_cases)
+        for warning in warnings_of_several_values(changing_cases):
+            log.warning("%s", warning)
+
+    def _log_values(self, exposed: EventLog, mechanism: Mechanism) -> None:
+        """Log the attributes with words for a missing value, or with numbers that count as texts."""
+        bins = getattr(mechanism, "bins", None)
+        for name in self._sensitive:
+            if name in self._logged_for_values:
+                continue
+            warnings = warnings_of_missing_words(exposed, [name], bins)
+            warnings += warnings_of_mixed_numbers(exposed, [name], bins)
+            for warning in warnings:
+                self._logged_for_values.add(name)
+                log.warning("%s", warning)

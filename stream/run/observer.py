@@ -6,6 +6,7 @@ import contextlib
 import math
 import shutil
 import time
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -50,6 +51,11 @@ class MetricsObserver:
         if any(publication.late == "dlq" for publication in settings.publication):
             metrics.dead_letters(LATE)
 
+    @property
+    def _pipelines(self) -> Mapping[str, Pipeline]:
+        """The pipelines by publication; none before the service is attached."""
+        return {} if self._service is None else self._service.pipelines
+
     def decided(self, publication: str, decision: Decision, spent: Charge, seconds: float) -> None:
         """Count a durable decision on a cut.
 
@@ -66,8 +72,8 @@ class MetricsObserver:
         """
         self.metrics.decided(publication, decision, seconds)
         self.metrics.budget(publication, spent)
-        if self._service is not None:
-            self.metrics.streak(publication, self._service.pipelines[publication].account.streak)
+        if publication in self._pipelines:
+            self.metrics.streak(publication, self._pipelines[publication].account.streak)
         self._add(publication, decision)
         self._budgets()
         self._held()
@@ -76,15 +82,12 @@ class MetricsObserver:
         """Count a decision on a held release."""
         self.metrics.ruled(outcome, audit)
         if outcome.status == "approved":
-            self._series.setdefault(outcome.publication, PublicationSeries(outcome.publication)).add(
-                audit or AuditDocument()
-            )
+            self._series_of(outcome.publication).add(audit or AuditDocument())
             self._verdicts()
         self._held()
 
     def _held(self) -> None:
-        pipelines = {} if self._service is None else self._service.pipelines
-        for name, pipeline in pipelines.items():
+        for name, pipeline in self._pipelines.items():
             account = pipeline.account
             since = [(account.seals[number].body.held_at or 0) / NANOSECONDS for number in account.held]
             self.metrics.held(name, since)
@@ -97,17 +100,17 @@ class MetricsObserver:
     def attached(self, service: ReleaseService) -> None:
         """Report what the ledger contains, and read counts from this service from now on."""
         self._service, self._series = service, service.series()
+        live = self.metrics.live
         for name, pipeline in service.pipelines.items():
             self.metrics.budget(name, pipeline.spent.charge)
-            last = _last_audits(pipeline, RECENT if self.metrics.live else 1)
-            if last:
-                self.metrics.resumed(name, last[-1])
-            moments = []
-            if self.metrics.live:
-                times_of_publication = map(published, last)
-                moments = [moment for moment in times_of_publication if moment is not None]
+            audits = _last_audits(pipeline, RECENT if live else 1)
+            if audits:
+                self.metrics.resumed(name, audits[-1])
             self.metrics.streak(name, pipeline.account.streak)
-            self.metrics.awaited(name, moments[-1] if moments else self._begun(service, name), moments)
+            # The moments of a replay are those of its log, and no wait is counted from them.
+            moments = [moment for moment in map(published, audits) if live and moment is not None]
+            waits_since = moments[-1] if moments else self._begun(service, name)
+            self.metrics.awaited(name, waits_since, moments)
         saved = service.checkpoints.newest()
         if saved is not None:
             self.metrics.checkpoint(saved.size, saved.saved)
@@ -116,18 +119,20 @@ class MetricsObserver:
         self._held()
 
     def _add(self, publication: str, decision: Decision) -> None:
-        series = self._series.setdefault(publication, PublicationSeries(publication))
+        series = self._series_of(publication)
         if decision.status == "withheld":
             series.refuse([reason.text for reason in decision.because])
         elif decision.status == "sealed":  # what is held has not left
             series.add(decision.audit)
         self._verdicts()
 
+    def _series_of(self, publication: str) -> PublicationSeries:
+        return self._series.setdefault(publication, PublicationSeries(publication))
+
     def _verdicts(self) -> None:
         """Set the verdicts of all publications: a release of one can end the promise of another."""
-        pipelines = {} if self._service is None else self._service.pipelines
-        for name, pipeline in pipelines.items():
-            self._series.setdefault(name, PublicationSeries(name)).held = len(pipeline.account.held)
+        for name, pipeline in self._pipelines.items():
+            self._series_of(name).held = len(pipeline.account.held)
         for verdict in judged(self._series):
             self.metrics.verdict(verdict.publication, verdict.verdict)
 
@@ -138,8 +143,7 @@ class MetricsObserver:
 
     def _budgets(self) -> None:
         """Set the budgets of all publications after each decision: they share that of the process."""
-        pipelines = {} if self._service is None else self._service.pipelines
-        for name, pipeline in pipelines.items():
+        for name, pipeline in self._pipelines.items():
             self.metrics.affordable(name, pipeline.releases_left)
             self.metrics.process_budget(pipeline.spent_by_process.charge)
 
@@ -186,7 +190,7 @@ class MetricsObserver:
         """Report releases that wait for their moment, and the size of the checkpoint."""
         if self._service is None:
             return
-        for name, pipeline in self._service.pipelines.items():
+        for name, pipeline in self._pipelines.items():
             due = (seal.body.publish_at for seal in pipeline.waiting.values())
             moments = [moment for moment in due if moment is not None]
             self.metrics.waiting(name, min(moments) / NANOSECONDS if moments else None)

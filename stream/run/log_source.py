@@ -104,9 +104,17 @@ def records_from_log(
         part = timeline.rows(begin, begin + batch)
         if person is not None:
             part = [row._replace(attributes=with_person(row.attributes, *person)) for row in part]
-        last = begin + len(part) - 1
-        named = resource is not None
-        yield begin, Delta(src=SOURCE, p=0, prev=begin - 1, last=last, n=len(part), key=key, named=named, rows=part)
+        delta = Delta(
+            src=SOURCE,
+            p=0,
+            prev=begin - 1,
+            last=begin + len(part) - 1,
+            n=len(part),
+            key=key,
+            named=resource is not None,
+            rows=part,
+        )
+        yield begin, delta
 
 
 @content_free()
@@ -135,23 +143,12 @@ class _Timeline:
     def rows(self, begin: int, end: int) -> list[Row]:
         """Return the rows of consecutive events; their offsets are their ranks."""
         part = slice(begin, end)
-        columns = zip(
-            self.case[part].tolist(), _decoded(self.activity, part), self.time[part].tolist(),
-            _decoded(self.resource, part), self.end[part].tolist(), strict=True,
-        )  # fmt: skip
-        rows = [
-            Row(
-                rank,
-                self.cases[case],
-                activity,
-                time,
-                resource,
-                self.attributes[rank] if self.attributes else None,
-                None,
-                is_end,
-            )
-            for rank, (case, activity, time, resource, is_end) in enumerate(columns, start=begin)
-        ]
+        cases, times, ends = self.case[part].tolist(), self.time[part].tolist(), self.end[part].tolist()
+        columns = zip(cases, _decoded(self.activity, part), times, _decoded(self.resource, part), ends, strict=True)
+        rows = []
+        for rank, (case, activity, time, resource, is_end) in enumerate(columns, start=begin):
+            attributes = self.attributes[rank] if self.attributes else None
+            rows.append(Row(rank, self.cases[case], activity, time, resource, attributes, None, is_end))
         for array in (self.case, self.activity.codes, self.time, self.resource.codes, self.end):
             rest(array)
         return rows
@@ -215,17 +212,19 @@ def carried(value: Any) -> Any:
         value = float(value)
     if isinstance(value, datetime | date | clock_time):
         return value.isoformat()
-    exceeds_64_bits = isinstance(value, int) and not -(1 << 63) <= value < 1 << 63
-    is_infinite = isinstance(value, float) and not math.isfinite(value)
-    is_plain = isinstance(value, str | bool | int | float) and not exceeds_64_bits and not is_infinite
-    is_nan = value != value
-    return value if is_plain or is_nan else str(value)
+    if isinstance(value, int):  # a truth value is an int, too
+        fits = -(1 << 63) <= value < 1 << 63
+    elif isinstance(value, float):
+        fits = not math.isinf(value)
+    else:
+        fits = isinstance(value, str) or value != value
+    return value if fits else str(value)
 
 
 def _put(
     attributes_of_event: list[dict[str, dict[str, Any]] | None], event: int, level: str, name: str, value: object
 ) -> None:
-    carried = attributes_of_event[event]
-    if carried is None:
-        carried = attributes_of_event[event] = {}
-    carried.setdefault(level, {})[name] = value
+    attributes = attributes_of_event[event]
+    if attributes is None:
+        attributes = attributes_of_event[event] = {}
+    attributes.setdefault(level, {})[name] = value

@@ -44,7 +44,7 @@ from stream.release.verdict import LOG_END, Verdict, exit_code, verdicts
 from stream.run.log_source import SOURCE, LogRecords, log_facts, records_from_log
 from stream.run.presets import with_default
 from stream.run.runner import Arrival, Runner
-from stream.run.service import ReleaseService, refuse_without_start
+from stream.run.service import ReleaseService, refuse_without_start, sum_of_known
 
 if TYPE_CHECKING:
     from stream.run.observer import MetricsObserver
@@ -146,11 +146,7 @@ class ReplayOutcome:
     def total(self) -> dict[str, int | None]:
         """Return the sum of the tails of all publications; None for numbers that cannot be counted."""
         names = ("released", "suppressed", "pending", "late")
-        parts = {name: [tail[name] for tail in self.tail.values()] for name in names}
-        return {
-            name: None if None in values else sum(value for value in values if value is not None)
-            for name, values in parts.items()
-        }
+        return {name: sum_of_known([tail[name] for tail in self.tail.values()]) for name in names}
 
     def rows(self) -> Iterator[tuple[Any, ...]]:
         """Yield one line for each cut, for people.
@@ -291,8 +287,9 @@ class Replay:
         A newer candidate may have taken the place of a held one.
         """
         name, decision = decided
-        now = self.service.pipelines[name].decided(decision.cut) if decision.status == "held" else None
-        return name, now or decision
+        if decision.status == "held":
+            decision = self.service.pipelines[name].decided(decision.cut) or decision
+        return name, decision
 
     def _records(self, log: EventLog) -> Iterator[tuple[int, Delta]]:
         pseudonyms, process = self.service.pseudonyms, self.settings.process
@@ -350,13 +347,15 @@ class Resume:
     def before(self, repeated: Sequence[tuple[str, Decision]]) -> list[tuple[str, Decision]]:
         """Return decisions of the earlier run on cuts before the checkpoint, in ledger order."""
         seen = {decision.cut for _, decision in repeated}
-        return [
-            (entry.publication, decision)
-            for entry in self.service.ledger.view.attempts
-            if entry.cut not in seen
-            if (decision := self.service.pipelines[entry.publication].decided(entry.cut)) is not None
-            if decision.status == "withheld" or decision.sequence == entry.sequence
-        ]
+        decisions = []
+        for entry in self.service.ledger.view.attempts:
+            if entry.cut in seen:
+                continue
+            decision = self.service.pipelines[entry.publication].decided(entry.cut)
+            # A cut whose number was burned was sealed a second time: the number of its decision is the last one.
+            if decision is not None and (decision.status == "withheld" or decision.sequence == entry.sequence):
+                decisions.append((entry.publication, decision))
+        return decisions
 
     def _claim(self, log: EventLog) -> None:
         """Claim the folder for this log and configuration: with others its cuts would differ."""

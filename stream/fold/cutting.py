@@ -151,16 +151,17 @@ class Cutter:
         self._follow(cut, outcome)
 
     def _follow(self, cut: Cut, outcome: Outcome) -> None:
-        """Count again behind a released cut, and let the cases that it shows wait no longer."""
+        """Begin the counts since the last release again, and note the cases that the release shows."""
         if outcome.released:
             self._publications.states[cut.publication].unreleased = {}
         if not self._rules_of(cut.publication).waits:
             return
-        index = self._state.index
-        # The index gives a new code to a name that it does not have; `get` does not.
-        codes = [code for name in outcome.shown if (code := index.get(name)) is not None]
         is_shown = np.zeros(self._state.cases.size, dtype=np.bool_)
-        is_shown[codes] = True
+        for name in outcome.shown:
+            # `get`, since the index itself gives a code to a name that it does not have.
+            code = self._state.index.get(name)
+            if code is not None:
+                is_shown[code] = True
         flags = self._state.events[f"flag:{cut.publication}"]
         flags[(flags == EXPOSED) & is_shown[self._state.events["case"]]] = RELEASED
 
@@ -222,10 +223,10 @@ class Cutter:
         counters.late_included = 0
         counters.cuts += 1
         counters.first_done = True
-        bound = self._late_bound(rules) if firing.end is None else firing.end
-        if counters.late_before is not None:
-            bound = max(counters.late_before, bound)
-        counters.late_before = bound
+        late_before = self._late_bound(rules) if firing.end is None else firing.end
+        if counters.late_before is not None:  # an event that was late once stays late
+            late_before = max(counters.late_before, late_before)
+        counters.late_before = late_before
         return cut
 
     @staticmethod

@@ -68,8 +68,9 @@ class Clocks:
     def reach(self, time: int) -> None:
         """Move the clock to `time`; embedded, the event times of all partitions too."""
         self.tick(time)
-        for partition in self._partitions.values() if self._embedded else ():
-            partition.reach_time(time)
+        if self._embedded:
+            for partition in self._partitions.values():
+                partition.reach_time(time)
 
     @property
     def arrival(self) -> int | None:
@@ -85,20 +86,20 @@ class Clocks:
         """Return `now`, and the least watermark over partitions that are not idle (all idle: the clock itself)."""
         if self._embedded:
             return TriggerClock(self.now, self.now)
-        latest_of_awake, event_times = [], []
-        for partition in self._partitions.values():
-            if not self._idle(partition, idle_timeout):
-                latest_of_awake.append(partition.latest)
-            if partition.latest is not None:
-                event_times.append(partition.latest)
-        watermark = None
-        if latest_of_awake:
-            times = [time for time in latest_of_awake if time is not None]
-            if len(times) == len(latest_of_awake):
-                watermark = min(times)
-        elif event_times and self.now is not None:
-            watermark = max([*event_times, self.now])
-        return TriggerClock(self.now, watermark)
+        return TriggerClock(self.now, self._watermark(idle_timeout))
+
+    def _watermark(self, idle_timeout: int | None) -> int | None:
+        partitions = self._partitions.values()
+        awake = [partition for partition in partitions if not self._idle(partition, idle_timeout)]
+        if any(partition.latest is None for partition in awake):
+            return None  # its first event may be earlier than all others
+        reporting = awake or partitions
+        event_times = [partition.latest for partition in reporting if partition.latest is not None]
+        if awake:
+            return min(event_times)
+        if not event_times or self.now is None:
+            return None
+        return max([*event_times, self.now])
 
     def of_cases(self, *, private: bool) -> TriggerClock:
         """Return the clock by which a case becomes silent.
@@ -305,15 +306,16 @@ class PublicationState:
         A wall window closes, `max_wait` is over, or `min_interval` permits a delayed trigger; for dp releases
         `first.until` too, since no event may move it.
         """
-        window, first, bounds = rules.window, rules.window.first, []
-        if first is not None and first.until is not None and rules.private and not self.first_done:
-            bounds.append(first.until + 1)
-        if self.first_done or first is None:
+        window, first = rules.window, rules.window.first
+        bounds = []
+        if first is not None and not self.first_done:
+            if first.until is not None and rules.private:
+                bounds.append(first.until + 1)
+        else:
             if window.every is not None and window.time == "wall" and self.window_end is not None:
                 bounds.append(self.window_end)
-            rule = window.events_per_case
-            is_only = window.only_events_per_case
-            if rule is not None and is_only and rule.max_wait is not None and self.waiting_since is not None:
+            rule = window.events_per_case if window.only_events_per_case else None
+            if rule is not None and rule.max_wait is not None and self.waiting_since is not None:
                 bounds.append(self.waiting_since + rule.max_wait)
         if window.min_interval is not None and self.last_cut is not None:
             bounds.append(self.last_cut + window.min_interval)
@@ -386,10 +388,11 @@ class PublicationState:
             return None
         if self.ready and self.ready >= rule.fraction * self.unfinished:
             return Firing("events_per_case")
-        waited = None if clock.now is None or self.waiting_since is None else clock.now - self.waiting_since
-        if rule.max_wait is not None and waited is not None and waited >= rule.max_wait:
-            return Firing("max_wait", certain=False)
-        return None
+        if rule.max_wait is None or clock.now is None or self.waiting_since is None:
+            return None
+        if clock.now - self.waiting_since < rule.max_wait:
+            return None
+        return Firing("max_wait", certain=False)
 
     def held(self, rules: PublicationRules, clock: TriggerClock) -> bool:
         """Return whether a guard delays the cut."""
@@ -443,12 +446,10 @@ class PendingGrowth:
             Whether it is closed now.
         """
         counters = self.counters
-        pending = self.changed.get(case)
-        if before is None:
-            pending = 0
-        else:
-            if pending is None:
-                pending = int(self.counted[case])
+        pending = 0
+        if before is not None:
+            # The case no longer counts as what it was.
+            pending = self.changed[case] if case in self.changed else int(self.counted[case])
             counters.unfinished -= pending > 0 or not before
             counters.ready -= pending >= self.x or (before and pending > 0)
         pending += more

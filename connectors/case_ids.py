@@ -38,7 +38,7 @@ def doubtful_activities(activity: Column) -> list[str]:
 
 
 def doubtful_values(name: str, column: Column) -> list[str]:
-    """Return a sentence on the values of an attribute that exports write for a missing one; none if there are no such.
+    """Return a sentence on the words for a missing value that an attribute has; none if it has none.
 
     Parameters
     ----------

@@ -184,7 +184,7 @@ class Column:
         """
         rank = {value: place for place, value in enumerate(values)}
         order = sorted(range(len(self.values)), key=lambda code: rank.get(self.values[code], len(rank)))
-        code_of = np.append(np.empty(len(order), dtype=np.int32), np.int32(MISSING))  # the last place is code -1
+        code_of = np.full(len(order) + 1, MISSING, dtype=np.int32)  # its last place is that of code -1
         code_of[order] = np.arange(len(order), dtype=np.int32)
         return Column(code_of[self.codes], tuple(self.values[code] for code in order))
 

@@ -172,7 +172,7 @@ class Reach:
         return numbers[np.searchsorted(known, keys)]
 
     def _compare(self, candidates: Codes) -> None:
-        """Find the rows that contain each of some new candidates, int32[N, size], which get the next numbers."""
+        """Find the rows that contain each of some new candidates, int32[N, size], and number these."""
         from models.anonymize.local_kernels import containing, masks_of
 
         new = Bans.of_levels([candidates])
@@ -198,16 +198,14 @@ class Reach:
         return counts
 
     def project(self, rows: Ints, numbers: Ints, priority: Ints, kept: Flags) -> None:
-        """Set `kept` for some rows to the events that stay under the bans of some numbers, and under priorities."""
+        """Set `kept` for some rows to the events that stay under numbered bans and priorities."""
         from models.anonymize.local_kernels import project
 
-        binding = self._binding(rows, numbers)
-        project(
-            rows, self.view.starts, self.view.codes, priority, kept, self._starts, self._codes, self._masks, *binding
-        )
+        view, bans = self.view, (self._starts, self._codes, self._masks)
+        project(rows, view.starts, view.codes, priority, kept, *bans, *self._binding(rows, numbers))
 
     def _contained_by_row(self) -> tuple[Ints, Codes]:
-        """Return the numbers of the candidates that each row contains, after where those of each row begin."""
+        """Return where the candidates of each row begin, and the numbers of those that it contains."""
         if self._contained is None:
             n_rows = len(self.view.weight)
             by_row = np.argsort(self._rows.astype(np.min_scalar_type(n_rows)), kind="stable")
@@ -216,7 +214,7 @@ class Reach:
         return self._contained
 
     def _binding(self, rows: Ints, numbers: Ints) -> tuple[Ints, Codes]:
-        """Return the numbers of the bans that each of some rows contains, after where those of each row begin."""
+        """Return where the bans of each of some rows begin, and the numbers of those that it contains."""
         row_starts, contained_by_row = self._contained_by_row()
         starts, places = places_of(row_starts, rows)
         contained = contained_by_row[places]
@@ -342,7 +340,7 @@ def project_onto(reach: Reach, priority: Ints, bans: Bans) -> Flags:
 
 
 def _rebuild(reach: Reach, has_cases: Flags, priority: Ints, numbers: Ints, new_numbers: Ints, kept: Flags) -> None:
-    """Rebuild the rows with cases whose source contains a new ban: the others would come out as they are."""
+    """Set `kept` anew for the rows with cases whose source contains a new ban: the others stay as they are."""
     rows = reach.rows_with_any(new_numbers)
     rows = rows[has_cases[rows]]
     if len(rows):

@@ -122,7 +122,7 @@ class UnitSets:
         return rows[_begins_run(rows)]
 
     def holders(self, n_units: int) -> tuple[Ints, Ints]:
-        """Return the sets that have each unit, after where those of each unit begin."""
+        """Return where the sets of each unit begin, and the sets that have it."""
         owner = np.repeat(np.arange(len(self)), np.diff(self.starts))
         starts = starts_of(np.bincount(self.units, minlength=n_units))
         return starts, owner[np.argsort(self.units, kind="stable")]

@@ -47,7 +47,7 @@ class Numbered:
 @content_free()
 @dataclass
 class KnowledgeProjection:
-    """Items and variants as background knowledge sees them, for those that a numbering held when it was last asked.
+    """Items and variants of a numbering as background knowledge sees them, up to the last question.
 
     Parameters
     ----------

@@ -116,7 +116,7 @@ class Sequences:
 
     @property
     def first_positions(self) -> Ints:
-        """Place of the first position of each sequence, int64[len]; a sequence of n items has n + 1 positions."""
+        """Place of the first position of each sequence, int64[len]; n items have n + 1 positions."""
         return (self.start[:-1] + np.arange(len(self))).astype(np.int64)
 
 
@@ -147,7 +147,7 @@ class RecordClasses:
 
     @classmethod
     def of(cls, linked: Codes, known_of: Codes, value: Codes, count: Ints, row_of_case: Codes) -> RecordClasses:
-        """Sort record classes. The arrays are those of this class; `known_of`: int32, known variant of a linked one."""
+        """Sort record classes; `known_of` is the known variant of each linked one, int32."""
         order = np.lexsort((linked, value))
         row_of_class = np.empty(len(order), dtype=np.int32)
         row_of_class[order] = np.arange(len(order), dtype=np.int32)

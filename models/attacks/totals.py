@@ -117,7 +117,7 @@ class SharedTotals:
         if starts[-1] > MOST_COLUMNS or variants * starts[-1] > MOST_CELLS:
             return None
         table = np.empty((variants, starts[-1]), dtype=np.uint8)
-        new_rows = self._copy_kept_rows(length, symbols, table)
+        new_rows = self._copy_kept_rows(length, table)
         if len(new_rows):
             self._fill(new_rows, starts, table)
         self._tables[length] = table
@@ -125,7 +125,7 @@ class SharedTotals:
         return table
 
     def _fill(self, rows: Ints, starts: Ints, table: Table) -> None:
-        """Fill some rows of a table. Next occurrences of all variants at once would be as large as the table."""
+        """Fill some rows of a table, in blocks: all next occurrences would be as large as the table."""
         length = len(starts) - 1
         widest = max(1, self.symbols ** (length - 1))
         reached = np.zeros((2, widest, length + 1), dtype=np.int64)
@@ -137,14 +137,15 @@ class SharedTotals:
 
     def column(self, bk: Ints) -> Table | None:
         """Return uint8[variants]: symbols of one bk unmatched. None if no table has been made that holds it."""
-        for length, table in self._tables.items():
-            if 0 < len(bk) <= length:
-                number = 0
-                for symbol in bk.tolist():
-                    number = number * self.symbols + symbol
-                starts = column_starts(self.symbols, length)
-                return table[:, starts[len(bk) - 1] + number]
-        return None
+        # Columns of longer bk come last, so a bk has one column in all tables that hold it.
+        table = next((table for length, table in self._tables.items() if 0 < len(bk) <= length), None)
+        if table is None:
+            return None
+        number = 0
+        for symbol in bk.tolist():
+            number = number * self.symbols + symbol
+        starts = column_starts(self.symbols, len(bk))
+        return table[:, starts[-2] + number]
 
     def totals(self, kind: Hashable, weights: Ints, n: int, length: int) -> Totals:
         """Return the totals of `weights`, brought forward from the last ones of the same kind.
@@ -171,10 +172,10 @@ class SharedTotals:
         _bring_forward(self.table(length), starts, n, weights, *totals)
         return totals
 
-    def _copy_kept_rows(self, length: int, symbols: int, table: Table) -> Ints:
+    def _copy_kept_rows(self, length: int, table: Table) -> Ints:
         """Copy the rows of variants that the candidate before had; return the other rows."""
         before = self.kept.pop(length, None)
-        if before is None or before.symbols != symbols:
+        if before is None or before.symbols != self.symbols:
             return np.arange(len(table))
         largest = max(int(before.numbers.max(initial=-1)), int(self.numbers.max(initial=-1)))
         row_of_number = np.full(largest + 1, -1)

@@ -397,7 +397,8 @@ class Ingest:
         start is not a gap.
         """
         if not promised:
-            promised = await asyncio.to_thread(seen_in_delta_topic, self.process, self.source, tp.topic, tp.partition)
+            place = tp.topic, tp.partition
+            promised = await asyncio.to_thread(seen_in_delta_topic, self.process, self.source, *place)
         prev = begin - 1 if promised else -1
         delta = self.writer.write_empty(*tp, prev, begin - 1, self._describe_log(tp, -1))
         await self._wait_until_durable([await self._send(self.delta, delta)])

@@ -169,7 +169,7 @@ def is_short(error: sqlite3.Error) -> bool:
 
 
 _PROTECTED = {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM}
-"""Messages of SQLite if this user may not write the file, or the disk is read-only. The ledger is not damaged."""
+"""Messages of SQLite on a file that this user may not write, or a disk that is read-only: no damage."""
 
 
 def unwritable(path: Path, error: sqlite3.Error) -> VeilstreamError:

@@ -197,7 +197,7 @@ class BudgetLimits(NamedTuple):
     delta: Fraction | None = None
 
     def exceeded(self, spent: Charge, reached: Charge) -> Iterator[ExceededLimit]:
-        """Yield the limits that are exceeded with a draw. `spent`, `reached`: the loss without and with it."""
+        """Yield the limits that a draw exceeds: the loss is `spent` without it, `reached` with it."""
         if self.epsilon is not None and reached.epsilon > self.epsilon:
             yield ExceededLimit("epsilon", self.epsilon, spent.epsilon, reached.epsilon)
         if self.delta is not None and reached.delta > self.delta:

@@ -101,7 +101,8 @@ def _shown_more(spec: PublicationSpec, earlier: AuditDocument, place: str) -> li
     shown, former = spec.mechanism.perspective, _perspective(earlier.get("mechanism") or {})
     if shown is None or former is None:
         return []
-    sentences = [f"{COLUMNS[name]} leave (they did not {place})" for name in COLUMNS if name in {*shown} - {*former}]
+    new_names = {*shown} - {*former}
+    sentences = [f"{words} leave (they did not {place})" for name, words in COLUMNS.items() if name in new_names]
     unit, former_unit = _unit(shown), _unit(former)
     if unit is not None and former_unit is not None and NANOSECONDS[unit] < NANOSECONDS[former_unit]:
         sentences.append(f"times are in {unit} ({former_unit} {place})")
@@ -122,7 +123,7 @@ COLUMNS = {"activity": "activities", "resource": "resources", "relative_time": "
 
 
 def _perspective(mechanism: Mapping[str, Any]) -> tuple[str, ...] | None:
-    """Return the columns that releases of a section `mechanism` carry; None if this program cannot read it."""
+    """Return the columns that a section `mechanism` carries; None if this program cannot read it."""
     kind = kinds().get(mechanism.get("kind", ""))
     if kind is None:
         return None

@@ -110,7 +110,8 @@ def manifest(
     """
     mechanism, audience, inputs = spec.mechanism, spec.audience, charged.inputs
     parameters = public_parameters(mechanism, tuple(build.attributes))
-    promised = {**promise(mechanism, build, sensitive=bool(spec.sensitive), once=spec.once), "audience": audience}
+    promised = dict(promise(mechanism, build, sensitive=bool(spec.sensitive), once=spec.once))
+    promised["audience"] = audience
     if "resource" in build.carries:
         promised["employees"] = employees(spec)
     if not mechanism.reads_data_in_gate:

@@ -46,7 +46,7 @@ def balanced(level: ContextLevel, price: float | None = None) -> ContextLevel:
 
 
 def thinned(level: ContextLevel, factor: float = 1.0) -> ContextLevel:
-    """Run `balanced` on a level with Gaussian noise: the price is `factor` ln(A + 1) / 2 of its deviations."""
+    """Run `balanced` on a level with Gaussian noise, at a price of `factor` ln(A + 1) / 2 deviations."""
     return balanced(level, factor * LAPLACE * np.log(len(level.contexts)) / 2)
 
 

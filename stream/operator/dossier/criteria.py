@@ -180,7 +180,9 @@ def _share_promise(evidence: DossierEvidence, texts: DossierTexts, scope: Scope)
     if share >= 1.0:
         return texts.say("promise.groups_inference_open")
     if scope == "series":
-        return texts.say("promise.groups_inference_once" if evidence.is_once else "promise.groups_inference_series")
+        if evidence.is_once:
+            return texts.say("promise.groups_inference_once")
+        return texts.say("promise.groups_inference_series")
     sensitive = texts.both(evidence.sensitive) or texts.say("promise.sensitive")
     return texts.say("promise.groups_inference_one", sensitive=sensitive, C=texts.percent(share))
 

@@ -571,7 +571,7 @@ def _budget(manifest: Mapping[str, Any]) -> Iterator[Section]:
 
 
 def _rules(budget: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield how the epsilon of several releases was computed; manifests of earlier versions do not state it."""
+    """Yield how the epsilon of several releases was computed, which earlier manifests do not state."""
     rule = budget["spent"].get("rule")
     if rule is None:
         return

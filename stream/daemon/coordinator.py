@@ -211,7 +211,7 @@ class Coordinator:
             yield
         except OSError as error:
             # A full disk is an expected end in one line; Faust logs every other error with its stack.
-            raise shortage(error) or error from error
+            raise shortage(error, str(self.host.output)) or error from error
         except sqlite3.Error as error:
             raise unreadable(OperatorLayout(self.host.output).ledger, error) from error
 

@@ -47,7 +47,7 @@ def run_ingest(config: Path, output: Path) -> int:
     worker.check.watch()
     worker.contact.watch()
     worker.status = WorkerStatusFile(output, source.heartbeat)
-    return ending(lambda: run(app))
+    return ending(lambda: run(app), output)
 
 
 def run_coordinator(config: Path, output: Path, at: Hook = nothing) -> int:
@@ -106,7 +106,7 @@ def _run_coordinator(config: Path, output: Path, at: Hook) -> int:
     coordinator.check.watch()
     coordinator.contact.watch()
     coordinator.status_topic.watch()
-    code = ending(lambda: run(app, on_stop=coordinator.close))
+    code = ending(lambda: run(app, on_stop=coordinator.close), output)
     if tracing is not None:
         tracing.close()
     return code
@@ -121,15 +121,18 @@ def _quit(_number: int, _frame: object) -> None:
     os._exit(0)
 
 
-def ending(work: Any) -> int:
-    """Run `work` and return an exit code; an error that ends it becomes one line (its type, no content)."""
+def ending(work: Any, output: Path) -> int:
+    """Run `work` and return an exit code; an error that ends it becomes one line (its type, no content).
+
+    The line of a full disk names the output folder if the error names no file.
+    """
     try:
         work()
     except VeilstreamError as error:
         log.error("stops: %s", error)
         return error.exit_code
     except OSError as error:
-        short = shortage(error)
+        short = shortage(error, str(output))
         if short is None:
             log.error("crashed: %s", type(error).__name__, exc_info=error)
         else:

@@ -6,6 +6,7 @@ every report; a file that is no longer replaced belongs to a worker that ended, 
 
 from __future__ import annotations
 
+import logging
 import os
 import socket
 import time
@@ -16,6 +17,8 @@ from pathlib import Path
 import msgspec
 
 from stream.ledger.layout import OperatorLayout
+
+log = logging.getLogger("veilstream")
 
 MISSED = 3
 """Reports without a new file after which its worker counts as ended."""
@@ -39,17 +42,28 @@ class WorkerStatusFile:
         folder = OperatorLayout(output).faust("ingest")
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._path = folder / f"status-{socket.gethostname()}-{os.getpid()}.json"
-        self._heartbeat = heartbeat
+        self._heartbeat, self._failing = heartbeat, False
         for path in folder.glob("status-*.json"):
             with suppress(OSError):  # another worker removes it too
                 if time.time() - path.stat().st_mtime > OLD_SECONDS:
                     path.unlink()
 
     def write(self, unreadable: Sequence[str]) -> None:
-        """Replace the file: the stopped partitions, each as `topic/number at offset N`."""
+        """Replace the file: the stopped partitions, each as `topic/number at offset N`.
+
+        A worker needs no disk for its work, so it continues if the disk is full or may not be written.
+        """
         temporary = self._path.with_suffix(".tmp")
-        temporary.write_bytes(msgspec.json.encode(WorkerStatus(time.time(), self._heartbeat, tuple(unreadable))))
-        temporary.replace(self._path)
+        try:
+            temporary.write_bytes(msgspec.json.encode(WorkerStatus(time.time(), self._heartbeat, tuple(unreadable))))
+            temporary.replace(self._path)
+        except OSError as error:
+            if not self._failing:
+                problem = "it stays as it was, and `veilstream status` does not see this worker"
+                log.warning("%s: cannot be written (%s); %s", self._path, error.strerror, problem)
+            self._failing = True
+        else:
+            self._failing = False
 
 
 def stopped_partitions(output: Path, now: float) -> list[str]:

@@ -33,7 +33,7 @@ from stream.ledger.checkpoints import CURRENT, PREVIOUS, generation_at
 from stream.ledger.checkpoints import FORMAT as CHECKPOINT
 from stream.ledger.entries import SealBody
 from stream.ledger.envelope import Damaged, Keys, header_of, unseal
-from stream.ledger.folder import BUILDING, ledger_in, read_digests
+from stream.ledger.folder import BUILDING, UNFINISHED, ledger_in, read_digests
 from stream.ledger.layout import (
     AUDIT,
     LEDGER,
@@ -548,6 +548,9 @@ def _unknown_operator(result: VerifyResult, operator: Path, accounts: Mapping[st
     """Report files and folders of the operator that no seal names."""
     for path in sorted(operator.iterdir()):
         if path.name in NOT_PUBLICATIONS or path.name.startswith(f"{LEDGER}-"):
+            continue
+        if path.name.endswith(UNFINISHED):
+            result.notes.append(f"operator/{path.name}: a write that was cut off; the next start removes it")
             continue
         if path.name.startswith(BUILDING):
             result.notes.append(f"operator/{path.name}: of a cut that an engine built; the next start removes it")

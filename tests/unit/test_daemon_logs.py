@@ -25,6 +25,7 @@ from tests.unit.test_pipeline_rules import IDENTITY, _attempt, _service, _settin
 
 PROGRAM = """
 import logging, sys
+from pathlib import Path
 from aiokafka.errors import GroupCoordinatorNotAvailableError
 from models.errors import RefusedError
 from stream.daemon import logs
@@ -43,7 +44,7 @@ def work():
     faust.error("Error while stopping child")
     raise reason
 
-sys.exit(ending(work))
+sys.exit(ending(work, Path("out")))
 """
 
 
@@ -59,6 +60,7 @@ def test_a_refusal_is_one_line_and_a_crash_has_its_traceback(why: str, code: int
 
 SETUP = """
 import logging, sys
+from pathlib import Path
 from stream.daemon import logs
 logs.configure(sys.argv[1], sys.argv[2])
 log = logging.getLogger("veilstream")
@@ -103,6 +105,7 @@ def test_a_level_concerns_our_lines_and_never_opens_those_of_clients() -> None:
 
 REPEATED = """
 import logging, sys
+from pathlib import Path
 from stream.daemon import logs
 logs.REPEAT_SECONDS = float(sys.argv[1])
 logs.configure()

@@ -7,6 +7,7 @@ import errno
 import logging
 import os
 import sqlite3
+import time
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -25,12 +26,14 @@ from stream.daemon.coordinator import Coordinator
 from stream.daemon.roles import ending
 from stream.daemon.state_machine import CoordinatorContext
 from stream.daemon.status import StatusFile
+from stream.daemon.worker_status import WorkerStatusFile, stopped_partitions
 from stream.ledger import release_record
 from stream.ledger.folder import OperatorFolder
 from stream.ledger.sqlite import SqliteLedger
 from stream.release import audit_document
 from stream.run.exporter import Metrics
 from tests.entries import entry
+from tests.unit.test_pipeline_rules import _attempt, _service, _settings
 
 
 def _full(*_arguments: Any) -> None:
@@ -67,12 +70,57 @@ def test_a_full_disk_ends_a_daemon_in_one_line(code: int, caplog: pytest.LogCapt
         raise OSError(code, os.strerror(code), "operator/checkpoints/state")
 
     with caplog.at_level(logging.INFO, "veilstream"):
-        assert ending(work) == 1
+        assert ending(work, Path("out")) == 1
     (record,) = caplog.records
     assert record.exc_info is None
     assert "operator/checkpoints/state" in record.getMessage()
     assert os.strerror(code) in record.getMessage()
     assert ("free some space" in record.getMessage()) == (code != errno.EROFS)
+
+
+def test_a_full_disk_without_a_file_in_its_error_names_the_folder(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A write to an open file names none: the line said "the disk", and a host has several."""
+
+    def write(*_arguments: Any) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    assert ending(write, tmp_path) == 1
+    assert f"stops: {tmp_path}: No space left on device" in caplog.text
+    coordinator = Coordinator(SimpleNamespace(), _context(tmp_path))  # type: ignore[arg-type]
+    with pytest.raises(VeilstreamError, match=f"{tmp_path}: No space left on device"):
+        asyncio.run(coordinator._run(write))
+
+
+def test_an_ingest_worker_continues_while_its_status_cannot_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its work needs no disk. It crashed with a stack, and a restart crashed again: no event came in any more."""
+    status, put = WorkerStatusFile(tmp_path, heartbeat=5.0), Path.write_bytes
+    monkeypatch.setattr(Path, "write_bytes", _full)
+    for _beat in range(3):
+        status.write(["orders/3 at offset 5"])
+    (record,) = caplog.records
+    assert "cannot be written (No space left on device)" in record.getMessage()
+    assert stopped_partitions(tmp_path, time.time()) == []
+    monkeypatch.setattr(Path, "write_bytes", put)
+    status.write(["orders/3 at offset 5"])
+    assert stopped_partitions(tmp_path, time.time()) == ["orders/3 at offset 5"]
+
+
+def test_a_write_that_was_cut_off_is_no_foreign_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A full disk leaves one. `verify` said that it is not veilstream's."""
+    settings = _settings({"mechanism": {"kind": "identity"}})
+    with _service(tmp_path, settings) as service:
+        service.decide_attempt("p", _attempt())
+    leftover = tmp_path / "out" / "operator" / "started_build.json.new"
+    leftover.touch()
+    assert execute(["verify", str(tmp_path / "out")]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "operator/started_build.json.new: a write that was cut off; the next start removes it" in shown
+    with _service(tmp_path, settings):
+        assert not leftover.exists()
 
 
 def test_another_error_of_the_system_keeps_its_stack_trace(caplog: pytest.LogCaptureFixture) -> None:
@@ -82,7 +130,7 @@ def test_another_error_of_the_system_keeps_its_stack_trace(caplog: pytest.LogCap
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), "x")
 
     with caplog.at_level(logging.INFO, "veilstream"):
-        assert ending(work) == 1
+        assert ending(work, Path("out")) == 1
     assert caplog.records[0].exc_info
 
 

@@ -2,7 +2,20 @@
 
 from __future__ import annotations
 
-from connectors.kafka.events import Decode, Headers, LeftOut, Message, Poison, SourceEvent
+from typing import NamedTuple
+
+from connectors.kafka.events import Decode, Headers, LeftOut, Poison, SourceEvent
+
+
+class Message(NamedTuple):
+    """A record of a source topic (`SourceMessage`)."""
+
+    topic: str
+    key: bytes | None
+    value: bytes | None
+    headers: Headers = None
+    timestamp: int | None = None
+    offset: int = -1
 
 
 def source_record(offset: int, value: bytes | None, headers: Headers = None) -> Message:

@@ -50,21 +50,8 @@ Attributes = dict[str, dict[str, Any]]
 """{"case": {..}, "event": {..}}, each by attribute name; an empty level is absent."""
 
 
-@content_free("topic")
-class Message(NamedTuple):
-    """A record of a source topic, with the names that the client gives its records."""
-
-    topic: str
-    key: bytes | None
-    value: bytes | None
-    headers: Headers = None
-    timestamp: int | None = None
-    """Milliseconds since 1970."""
-    offset: int = -1
-
-
 class SourceMessage(Protocol):
-    """A `Message`, or a record of the client, which has the same attributes."""
+    """A record of a source topic, with the names that the client gives its records."""
 
     @property
     def topic(self) -> str:

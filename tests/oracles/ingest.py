@@ -16,7 +16,6 @@ from connectors.kafka.events import (
     ENVELOPE_ID,
     Headers,
     LeftOut,
-    Message,
     Poison,
     Schema,
     SourceEvent,
@@ -28,6 +27,7 @@ from connectors.times import ZonelessError, parser
 from stream.daemon.deltas import MOST_NAMES, OVERHEAD, UNKNOWN, Clocks, DeadLetter, LogState
 from stream.fold.records import SEVERAL_VERSION, TIMES, VERSION, Attributes, Delta, Row, with_person
 from stream.values.pseudonym import Pseudonyms
+from tests.source_records import Message
 
 SPEC_MAJOR = "1"
 

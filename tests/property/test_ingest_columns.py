@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 
 from connectors.columns import ColumnNames
 from connectors.kafka import events
-from connectors.kafka.events import Message, Schema
+from connectors.kafka.events import Schema
 from connectors.kafka.formats import event_decoder
 from stream.daemon.deltas import Clocks, DeltaWriter, LogState
 from stream.values.pseudonym import Pseudonyms
 from tests.conftest import examples
 from tests.oracles.ingest import RecordWriter
 from tests.oracles.ingest import event_decoder as record_decoder
-from tests.source_records import source_record
+from tests.source_records import Message, source_record
 
 NOW = 1_735_689_600_000_000_000
 """2025-01-01, UTC."""

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from connectors.kafka.events import Message, Schema
+from connectors.kafka.events import Schema
 from connectors.kafka.formats import event_decoder
 from stream.config.window import read_window
 from stream.daemon.deltas import DeltaWriter
@@ -18,7 +18,7 @@ from stream.fold.fold import Fold
 from stream.fold.records import AnyRecord, Delta
 from stream.fold.rules import FoldRules, PublicationRules
 from stream.values.pseudonym import Pseudonyms
-from tests.source_records import source_record
+from tests.source_records import Message, source_record
 
 NOW = 1_800_000_000_000_000_000
 EDGES = (2**63 - 1, 2**63, -(2**63), -(2**63) - 1, 2**64, 10**40)

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from connectors.columns import ColumnNames
 from connectors.kafka import avro, json_schema, protobuf
-from connectors.kafka.events import LEFT_OUT, POISONS, LeftOut, Message, Poison, Schema
+from connectors.kafka.events import LEFT_OUT, POISONS, LeftOut, Poison, Schema
 from connectors.kafka.formats import EventDecoder, event_decoder
 from connectors.kafka.mapping import EventMapping
 from tests.debezium_records import Row, customer, mysql, postgres
-from tests.source_records import events_of
+from tests.source_records import Message, events_of
 
 scalars = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=6)
 values = st.recursive(

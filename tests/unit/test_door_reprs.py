@@ -17,7 +17,7 @@ import pytest
 import connectors
 import models
 from connectors import read_log, write_log
-from connectors.kafka.events import Message, SourceEvent
+from connectors.kafka.events import SourceEvent
 from models.anonymize.tlkc import anonymize
 from models.attacks.correspondence import anonymity
 from models.dp import amun, noise, strict
@@ -60,7 +60,6 @@ def results(tmp_path: Path) -> list[Any]:
         amun.release(log, delta=0.2, draw=noise.simulated(1)),
         strict.release_variants(log, epsilon=5, delta_dp=1e-2, draw=noise.simulated(1)),
         SourceEvent("CANARYCASE1", "CANARYIN", 1_923_000_000, "CANARYNURSE", None, "4711", False),
-        Message("topic", b"CANARY", b"CANARY", None, None),
     ]
 
 

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from connectors.columns import ColumnNames
-from connectors.kafka.events import POISONS, Headers, JsonDecoder, Message, Poison, Schema, SourceEvent
+from connectors.kafka.events import POISONS, Headers, JsonDecoder, Poison, Schema, SourceEvent
 from models.errors import InputError
-from tests.source_records import events_of
+from tests.source_records import Message, events_of
 
 PLAIN = {
     "case:concept:name": "A7",

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from connectors.columns import ColumnNames
-from connectors.kafka.events import POISONS, JsonDecoder, Message, Schema, SourceEvent, decode_one_by_one
+from connectors.kafka.events import POISONS, JsonDecoder, Schema, SourceEvent, decode_one_by_one
 from connectors.kafka.formats import EventDecoder, event_decoder
 from connectors.kafka.mapping import EventMapping
 from connectors.lifecycle import Lifecycle
@@ -26,7 +26,7 @@ from stream.fold.rules import FoldRules
 from stream.values.pseudonym import Pseudonyms
 from tests.conftest import ROOT
 from tests.debezium_records import customer, encoded, postgres
-from tests.source_records import source_record
+from tests.source_records import Message, source_record
 from tests.unit.test_ingest_batches import App, Log, worker
 
 CLOCK = 4_000_000_000 * 10**9

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from connectors.kafka.events import LeftOut, Message, Poison, Schema, SourceEvent
+from connectors.kafka.events import LeftOut, Poison, Schema, SourceEvent
 from connectors.kafka.formats import event_decoder
 from connectors.kafka.mapping import EventMapping
 from connectors.kafka.source import Source
@@ -25,7 +25,7 @@ from tests.debezium_records import (
     mysql,
     postgres,
 )
-from tests.source_records import events_of
+from tests.source_records import Message, events_of
 
 CHANGED = 1_559_033_904_863_123_000
 STATUS = {"table": "customers", "column": "status", "activity": "{table}.{column} set to {value}", "case": "row.id"}

@@ -19,14 +19,14 @@ from pydantic import ValidationError
 
 from connectors.columns import ColumnNames
 from connectors.kafka import protobuf
-from connectors.kafka.events import Message, Poison, Schema, SourceEvent
+from connectors.kafka.events import Poison, Schema, SourceEvent
 from connectors.kafka.formats import EventDecoder, event_decoder
 from connectors.kafka.mapping import EventMapping
 from connectors.kafka.registry import RegistryOptions
 from models.errors import InputError, UnavailableError
 from tests.kafka.secure import certificates
 from tests.schema_registry import SchemaRegistry, framed
-from tests.source_records import events_of
+from tests.source_records import Message, events_of
 
 NAMES = ColumnNames(case="order", activity="step", time="at", resource="by.name")
 NOON = 1_704_110_400_000_000_000

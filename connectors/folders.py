@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import accumulate, chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from models.errors import InputError
-from models.eventlog import Column, EventLog
+from models.eventlog import MISSING, Column, EventLog, starts_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -76,17 +76,16 @@ def one_after_another(logs: Sequence[EventLog], folder: Path) -> EventLog:
         raise InputError(
             f"{folder}: a case appears in two files of the folder; XES has all events of a case in one file"
         )
-    # Events of earlier files: the first event of each log, and its first row.
-    first_event = np.cumsum([0, *(log.n_events for log in logs)])[:-1]
-    starts = [log.starts[1:] + first for log, first in zip(logs, first_event, strict=True)]
-    rows = [log.row + first for log, first in zip(logs, first_event, strict=True)]
+    # Rows count on from file to file.
+    first_row = np.cumsum([0, *(log.n_events for log in logs)])[:-1]
+    rows = [log.row + first for log, first in zip(logs, first_row, strict=True)]
     offsets = [log.offset for log in logs if log.offset is not None]
     return EventLog(
         case_ids=ids,
-        starts=np.concatenate([[0], *starts]).astype(np.int64),
-        activity=_chained([log.activity for log in logs]),
+        starts=starts_of(np.concatenate([log.lengths for log in logs])),
+        activity=Column.together([log.activity for log in logs]),
         time=np.concatenate([log.time for log in logs]),
-        resource=_chained([log.resource for log in logs]),
+        resource=Column.together([log.resource for log in logs]),
         row=np.concatenate(rows),
         case_attributes=_by_name([log.case_attributes for log in logs], [log.n_cases for log in logs]),
         event_attributes=_by_name([log.event_attributes for log in logs], [log.n_events for log in logs]),
@@ -94,16 +93,11 @@ def one_after_another(logs: Sequence[EventLog], folder: Path) -> EventLog:
     )
 
 
-def _chained(columns: Sequence[Column]) -> Column:
-    return Column.encode(chain.from_iterable(column.decode() for column in columns))
-
-
 def _by_name(tables: Sequence[Mapping[str, Column]], sizes: Sequence[int]) -> dict[str, Column]:
     """Return the columns of all tables one after the other. A table without a column has missing values there."""
+    all_missing = [Column(np.full(size, MISSING, dtype=np.int32), ()) for size in sizes]
     result = {}
     for name in dict.fromkeys(chain.from_iterable(tables)):
-        values: list[Any] = []
-        for table, size in zip(tables, sizes, strict=True):
-            values += table[name].decode() if name in table else [None] * size
-        result[name] = Column.encode(values)
+        parts = [table.get(name, missing) for table, missing in zip(tables, all_missing, strict=True)]
+        result[name] = Column.together(parts)
     return result

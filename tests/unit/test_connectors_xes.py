@@ -311,3 +311,42 @@ def test_a_file_to_write_gets_no_hint_about_reading(tmp_path):
     """`save its sheet as CSV` would say nothing to somebody who asked for a spreadsheet."""
     with pytest.raises(InputError, match=r"unknown kind of log; use one of \.xes, "):
         suffix_of(tmp_path / "out.xlsx")
+
+
+FIRST_FILE = """<log><trace><string key="concept:name" value="1"/><string key="ward" value="A"/>
+<event><string key="concept:name" value="b"/><date key="time:timestamp" value="2024-01-01T08:00:00+01:00"/></event>
+<event><string key="concept:name" value="a"/><date key="time:timestamp" value="2024-01-01T09:00:00+01:00"/></event>
+</trace></log>"""
+SECOND_FILE = """<log><trace><string key="concept:name" value="2"/>
+<event><string key="concept:name" value="a"/><string key="org:resource" value="Ann"/>
+<date key="time:timestamp" value="2024-01-02T08:00:00Z"/></event></trace>
+<trace><string key="concept:name" value="3"/><string key="ward" value="A"/>
+<event><string key="concept:name" value="c"/><date key="time:timestamp" value="2024-01-03T08:00:00Z"/></event>
+</trace></log>"""
+
+
+def test_the_files_of_a_folder_are_one_log(tmp_path: Path) -> None:
+    """Cases and rows follow each other; a value of several files has one code, and an absent column is missing."""
+    folder = tmp_path / "log"
+    folder.mkdir()
+    (folder / "1.xes").write_text(FIRST_FILE)
+    (folder / "2.xes").write_text(SECOND_FILE)
+    log = read_log(folder)
+    assert log.case_ids == ("1", "2", "3")
+    assert log.starts.tolist() == [0, 2, 3, 4]
+    assert log.row.tolist() == [0, 1, 2, 3]
+    assert log.activity.decode() == ["b", "a", "a", "c"]
+    assert log.activity.values == ("b", "a", "c")
+    assert log.resource.decode() == [None, None, "Ann", None]
+    assert log.case_attributes["ward"].decode() == ["A", None, "A"]
+    assert log.case_attributes["ward"].values == ("A",)
+
+
+def test_a_case_in_two_files_of_a_folder_is_refused(tmp_path: Path) -> None:
+    """A file of XES has whole cases only."""
+    folder = tmp_path / "log"
+    folder.mkdir()
+    for name in ("1.xes", "2.xes"):
+        (folder / name).write_text(FIRST_FILE)
+    with pytest.raises(InputError, match="a case appears in two files of the folder"):
+        read_log(folder)

@@ -8,20 +8,21 @@ where it happens in a fifth of the runs.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
 
 from models.dp import audit, noise, synthetic
-from models.dp.neighbours import DAY, HOUR, Stage, count_pairs, observed
+from models.dp.neighbours import DAY, HOUR, Stage, count_pairs, hourly_log, observed
 from models.dp.strict import Terms
-from models.dp.synthesis import candidates, contexts, labels, times
+from models.dp.synthesis import candidates, contexts, labels, spreading, times
 from models.dp.synthesis.neighbours import LONG, _budget, stage_pairs
-from models.dp.synthesis.table import VariantCounts
+from models.dp.synthesis.table import Variant, VariantCounts
 from models.dp.synthetic import StageBudget
 from models.dp.zcdp import rho_of, scale_of
 from models.eventlog import EventLog
@@ -370,6 +371,63 @@ def test_candidates_made_of_raw_cases_are_caught(monkeypatch: pytest.MonkeyPatch
     finding = audit.audit(audit.NeighbourPair("whole", *runs), 400, delta=float(DELTA), alpha=ALPHA)
     assert finding.refutes(2.2)
     assert "'C', 'B', 'C', 'B', 'C', 'A'" in finding.witness
+
+
+MANY_VARIANTS = ["A" + "B" * bs + "C" * cs for bs in range(1, 5) for cs in range(1, 5)]
+"""Ten cases of each give a model of which more than half of the releases repeat .925 of the draws."""
+
+
+def _numbers_of_variants(monkeypatch: pytest.MonkeyPatch) -> audit.NeighbourPair:
+    """Return 160 cases of many variants, and one more of a variant of her own, by how many variants a release has.
+
+    Releases with the small pool have at most five variants, those with the large one have nine and more.
+    """
+    monkeypatch.setattr(spreading, "POOL", 1)
+    monkeypatch.setattr(spreading, "LARGE_POOL", 50)
+    monkeypatch.setattr(spreading, "REPEATED", 0.925)
+    without_her = [(variant, HOUR) for variant in MANY_VARIANTS for _ in range(10)]
+    source = noise.simulated(8)
+    design = synthetic.Design(activities=("A", "B", "C"), sample=200, candidates=20)
+
+    def run(log: EventLog) -> Iterator[Hashable]:
+        released = synthetic.release_synthetic(log, epsilon=EPSILON, delta_dp=DELTA, design=design, draw=source)
+        n_variants = len(set(released.log.traces()))
+        yield from (("at least" if n_variants >= bound else "fewer than", bound) for bound in range(1, 20))
+
+    runs = (partial(run, hourly_log(cases)) for cases in (without_her, [*without_her, ("CBCBCA", HOUR)]))
+    return audit.NeighbourPair("whole", *runs)
+
+
+@pytest.mark.slow
+def test_the_choice_of_the_pool_is_not_refuted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both pools occur, and how often each does differs by no more than epsilon allows."""
+    chosen: list[int] = []
+    plain = spreading.pool_size
+
+    def noted(drawn: Mapping[Variant, int]) -> int:
+        chosen.append(plain(drawn))
+        return chosen[-1]
+
+    monkeypatch.setattr(synthetic, "pool_size", noted)
+    finding = audit.audit(_numbers_of_variants(monkeypatch), 200, delta=float(DELTA), alpha=ALPHA)
+    assert not finding.refutes(float(EPSILON))
+    assert min(Counter(chosen)[pool] for pool in (1, 50)) >= 40
+
+
+@pytest.mark.slow
+def test_a_pool_by_the_true_variants_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Planted bug: the pool is large if the log has more than 16 variants, so one person decides."""
+    model = synthetic.residual_model
+    true_variants: list[int] = []
+
+    def noted(table: VariantCounts, *rest: Any) -> Any:
+        true_variants.append(len(table.variants))
+        return model(table, *rest)
+
+    monkeypatch.setattr(synthetic, "residual_model", noted)
+    monkeypatch.setattr(synthetic, "pool_size", lambda _: 50 if true_variants[-1] > len(MANY_VARIANTS) else 1)
+    finding = audit.audit(_numbers_of_variants(monkeypatch), 100, delta=float(DELTA), alpha=ALPHA)
+    assert finding.refutes(float(EPSILON))
 
 
 def test_a_near_candidate_moves_one_case_only() -> None:

@@ -58,13 +58,13 @@ def test_cells_that_were_dropped_have_no_trace() -> None:
     assert by_trace(Spread.of([(AB, 3)], [AB], {}, NoisePerKey())) == {AB: (0, 3.0)}
 
 
-def test_a_part_of_the_drawn_traces_is_compared(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As many as there is time for, each as likely."""
-    monkeypatch.setattr(spreading, "POOL", 3)
-    near = Spread.of([(AB, 400)], [AB], {(0, 1, 0): 50, (0, 1, 1): 1, (0, 1, 2): 2}, NoisePerKey())
-    assert set(near.traces) <= {AB, (0, 1, 0), (0, 1, 1), (0, 1, 2)}
+def test_a_part_of_the_drawn_traces_is_compared() -> None:
+    """As many as the pool has, each as likely: of ten traces that were drawn once, three."""
+    drawn = {(0, 1, last): 1 for last in range(10)}
+    near = Spread.of([(AB, 400)], [AB], drawn, NoisePerKey(), pool=3)
+    assert len(near.traces) == 4
+    assert set(near.traces) <= {AB, *drawn}
     assert near.cases.sum() == pytest.approx(400)
-    assert len(near.traces) <= 4
 
 
 class Uniform(NoisePerKey):

@@ -18,6 +18,12 @@ from models.missing_words import means_missing
 _SHORTENED = re.compile(r"\s*\d([.,]\d+)?E\+\d\d\s*")
 """Long numbers as a spreadsheet shows and then saves them: the last digits are gone."""
 
+_TOTALS = frozenset(
+    ["total", "totals", "grand total", "subtotal", "sum", "totaal", "eindtotaal", "subtotaal", "som", "summe"]
+    + ["gesamt", "gesamtsumme", "gesamtergebnis", "zwischensumme", "somme", "total général", "totale", "suma"]
+)
+"""First cells of a row of totals that a spreadsheet or a report adds, in lower case and without a colon at the end."""
+
 
 def doubts(log: EventLog) -> list[str]:
     """Return a sentence for each kind of doubtful case id and activity of a log; none names a case."""
@@ -82,6 +88,14 @@ def doubtful_case_ids(ids: Sequence[str], rows_of_case: Ints) -> list[str]:
         sentences.append(
             f"{n_rows} rows have a case id that exports write for a missing one ({written}): each such id is read as "
             "one case, whose rows may belong to different cases; remove these rows, or export them with their case id"
+        )
+    totals = [case for case, name in enumerate(ids) if name.strip().rstrip(":").casefold() in _TOTALS]
+    if totals:
+        n_rows = int(rows_of_case[totals].sum())
+        written = ", ".join(sorted({ids[case].strip() for case in totals}))
+        sentences.append(
+            f"{n_rows} rows have a case id that reports write in a row of totals ({written}): it is read as a case "
+            "like the others; if these rows are no events, remove them"
         )
     shortened = [case for case, name in enumerate(ids) if _SHORTENED.fullmatch(name)]
     if shortened:

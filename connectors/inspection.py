@@ -213,6 +213,11 @@ def _inspect_table(path: Path, kind: str, reading: Reading, facts: Inspection, p
                 "else the events of a day stay in the order of the file"
             )
         trial = _inspect_times(frame[time], trial, facts)
+        if not clocks and _are_days(columns[time], facts.time.get("format")):
+            facts.notes.append(
+                f"{time}: the times are days without a time of day: events of a case on one day stay in the order of "
+                "the file, which then decides what a trace shows; export the time of day if it was recorded"
+            )
     facts.declared = _declaration(facts, reading)
     return trial
 
@@ -285,6 +290,15 @@ def _count_duplicates(columns: Mapping[str, Column]) -> int:
 def _shapes_of(column: Column) -> str:
     """Return the shapes of the first values, one after another."""
     return " ".join(shape(str(value)) for value in column.values[:50])
+
+
+def _are_days(times: Column, form: str | list[str] | None) -> bool:
+    """Return whether times are dates alone, by their format."""
+    forms = [form] if isinstance(form, str) else form or []
+    if any("%" not in each for each in forms):
+        # ISO 8601, an order of day and month, or timestamps: a letter or a colon belongs to the time of day.
+        return not {":", "A"} & set(_shapes_of(times))
+    return bool(forms) and all("%d" in each and "%H" not in each and "%I" not in each for each in forms)
 
 
 def _describe(

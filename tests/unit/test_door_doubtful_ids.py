@@ -29,6 +29,7 @@ def _log(folder: Path, *ids: str) -> Path:
         (("1.0", "1", "2"), SIMILAR),
         (("1.23457E+11", "1", "1.2E+05"), "2 rows have a case id that a spreadsheet has shortened"),
         (("NULL", "1", "NULL"), "2 rows have a case id that exports write for a missing one (NULL)"),
+        (("1", "2", "Totaal:"), "1 rows have a case id that reports write in a row of totals (Totaal:)"),
     ],
 )
 def test_a_reader_is_told_of_doubtful_ids(tmp_path: Path, ids: tuple[str, ...], sentence: str) -> None:
@@ -67,6 +68,29 @@ def test_a_word_for_a_missing_activity_is_reported(
         vs.risk(table, projection="A", points="1", columns={name: name for name in ("case", "activity", "time")})
     assert execute(["inspect", str(path)]) == 0
     assert " ".join(capsys.readouterr().out.split()).count(sentence) == 1
+
+
+@pytest.mark.parametrize(
+    ("times", "options", "noted"),
+    [
+        (["13-2-2024", "14-2-2024"], [], True),
+        (["2024-02-13", "2024-02-14"], [], True),
+        (["1-2-2024", "3-4-2024"], ["--time-format", "day-first"], True),
+        (["13-2-2024 08:15", "14-2-2024 08:15"], [], False),
+        (["2024-02-13T08", "2024-02-14T09"], [], False),
+        (["20240213081500", "20240214081500"], ["--time-format", "%Y%m%d%H%M%S"], False),
+    ],
+)
+def test_inspect_says_that_days_have_no_order_of_their_own(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], times: list[str], options: list[str], noted: bool
+) -> None:
+    """An export that is sorted by name gives each case steps that nobody took in that order."""
+    path = tmp_path / "export.csv"
+    rows = [f"c{case};{activity};{times[case % 2]}" for case in range(20) for activity in ("in", "out")]
+    path.write_text("\n".join(["case;activity;time", *rows]) + "\n", encoding="utf-8")
+    assert execute(["inspect", str(path), "--timezone", "Europe/Amsterdam", *options]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert ("note: time: the times are days without a time of day" in shown) == noted
 
 
 def test_a_command_prints_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
@@ -175,20 +174,6 @@ class ReleaseRecord:
     def simple(self, carries: Sequence[str] | None = None) -> SimpleLog:
         """Return the simple log of the release over those items and the joint sensitive value."""
         return SimpleLog.from_items(self.log.starts, self.items(carries), self.log.sensitive(self.sensitive))
-
-
-def first_shown(records: Iterable[ReleaseRecord]) -> dict[str, float]:
-    """Return the time of the first cut whose release shows each case, by pseudonym, in seconds since 1970.
-
-    Records that are not cases are left out.
-    """
-    first: dict[str, float] = {}
-    for record in records:
-        moment = datetime.fromisoformat(record.audit["cut"]["time"]).timestamp()
-        for case in record.case_ids:
-            if case:
-                first.setdefault(case, moment)
-    return first
 
 
 # variants.parquet: the cases of each release, kept by the operator so that later releases can be audited

@@ -11,22 +11,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from statistics import median
 from typing import Any, Literal
-
-import numpy as np
 
 from models.errors import VeilstreamError
 from models.eventlog import EventLog
 from stream.config.settings import Publication, Settings
-from stream.ledger.release_record import ReleaseRecord, first_shown
 from stream.release.documents import AuditDocument
 from stream.release.gate import MEASURES, least_of_series
 from stream.release.verdict import Word
 from stream.run import presets
 from stream.run.replay import Replay, ReplayOutcome
+from stream.run.waits import median_wait, moments_of_cases
 
-DAY = 86_400.0
 UNMEASURED = {"risk": False, "utility": False}
 """Audits that no gate of a candidate reads, and that trials leave out. The proposal contains them."""
 
@@ -210,25 +206,8 @@ def attempt(candidate: AdviceCandidate, log: EventLog, settings: Settings, folde
     except VeilstreamError as error:
         return CandidateTrial(candidate, 0, 0, None, dict.fromkeys(MEASURES), (), str(error))
     records = replay.service.pipelines[candidate.publication.name].earlier
-    ends = {replay.service.pseudonyms.case(name): end for name, end in _ends(log).items()}
+    ends = moments_of_cases(log, log.starts[1:] - 1, replay.service.pseudonyms)
     return _trial(candidate, outcome, log, median_wait(records, ends))
-
-
-def _ends(log: EventLog) -> dict[str, float]:
-    """Return the time of the last event of each case, in seconds since 1970."""
-    has_events = np.flatnonzero(log.lengths > 0)
-    last_event = log.starts[1:] - 1
-    return {log.case_ids[case]: int(log.time[last_event[case]]) / 1e9 for case in has_events.tolist()}
-
-
-def median_wait(records: Sequence[ReleaseRecord], since: Mapping[str, float]) -> float | None:
-    """Return median days from `since` (seconds by pseudonym) to the first release that shows the case.
-
-    Never below 0 (an open case may be shown); None if records are not cases (dp).
-    """
-    first = first_shown(records)
-    waits = [max(0.0, moment - since[case]) / DAY for case, moment in first.items() if case in since]
-    return median(waits) if waits else None
 
 
 def _trial(candidate: AdviceCandidate, outcome: ReplayOutcome, log: EventLog, wait: float | None) -> CandidateTrial:

@@ -8,23 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from statistics import median
 from typing import Any
-
-import numpy as np
 
 from models.eventlog import EventLog
 from stream.config.settings import Publication, Settings
 from stream.ledger.layout import OperatorLayout
-from stream.ledger.release_record import ReleaseRecord, first_shown
+from stream.ledger.release_record import ReleaseRecord
 from stream.release.contract import Decision
 from stream.release.documents import AuditDocument
 from stream.release.gate import MEASURES, least_of_series
 from stream.release.pipeline import Pipeline
 from stream.run.presets import default_publication, grid_edges, series_gate, with_completion
 from stream.run.replay import Replay, ReplayOutcome
+from stream.run.waits import median_wait, moments_of_cases
 
-DAY = 86_400.0
 BOUNDED = ("K", "L", "C", "knowledge", "attribute", "T", "bins")
 COLUMNS = (
     "publication",
@@ -91,7 +88,7 @@ def compare_publications(replay: Replay, outcome: ReplayOutcome, log: EventLog) 
     * `delay_days`: median time from the start of a case to its first publication;
     * `held`: share of the events seen that the last release keeps back for later.
     """
-    starts = _starts(replay, log)
+    starts = moments_of_cases(log, log.starts[:-1], replay.service.pseudonyms)
     rows = []
     for name, pipeline in replay.service.pipelines.items():
         decisions = [decision for other, decision in outcome.decisions if other == name]
@@ -125,29 +122,13 @@ def _row(
         **{measure: least_of_series([decision.audit for decision in sealed], measure) for measure in MEASURES},
         "events_kept": _share(counts.get("released"), counts.get("exposed")),
         "utility": (last.get("utility") or {}).get("data_utility"),
-        "delay_days": _delay(records, starts),
+        "delay_days": median_wait(records, starts),
         "held": _share(counts.get("pending", 0), counts.get("seen")),
     }
 
 
 def _share(part: int | None, total: int | None) -> float | None:
     return None if part is None or not total else part / total
-
-
-def _starts(replay: Replay, log: EventLog) -> dict[str, float]:
-    """Return the seconds since 1970 of the first event of each case, by pseudonym."""
-    filled = np.flatnonzero(log.lengths > 0)
-    return {
-        replay.service.pseudonyms.case(log.case_ids[case]): int(log.time[log.starts[case]]) / 1e9
-        for case in filled.tolist()
-    }
-
-
-def _delay(records: Sequence[ReleaseRecord], starts: Mapping[str, float]) -> float | None:
-    """Return None if records are not cases (dp)."""
-    first = first_shown(records)
-    waits = [(moment - starts[case]) / DAY for case, moment in first.items() if case in starts]
-    return median(waits) if waits else None
 
 
 def cells(row: Mapping[str, Any]) -> list[str]:

@@ -145,7 +145,7 @@ def warnings_of_mixed_numbers(
     """Return a warning for each sensitive attribute with numbers that are not counted as numbers.
 
     An attribute has one type. One text among its numbers (`"<5"`, or `"12"` in quotes) or one boolean makes all of them
-    texts, and so does a decimal comma: no quartiles are formed, and C bounds each single number.
+    texts, and so does a decimal comma or a last zero (`1.50`). Then no quartiles are formed, and C bounds each number.
 
     Parameters
     ----------
@@ -169,19 +169,24 @@ def warnings_of_mixed_numbers(
             _cases_with(column, np.asarray(flags, dtype=np.bool_), cases)
             for flags in (texts_like_numbers, numbers, others)
         )
-        has_comma = any(like and "," in value for like, value in zip(texts_like_numbers, column.values, strict=True))
+        likely = [value for like, value in zip(texts_like_numbers, column.values, strict=True) if like]
+        remedy = "write numbers as numbers, with a point, at the source"
         if n_numbers and n_like + n_others:
             n_cases, problem = n_like + n_others, "that is no number, beside numbers"
         elif n_others and n_like >= MOSTLY_NUMBERS * (n_like + n_others):
             n_cases, problem = n_others, "that is no number, beside numbers"
-        elif has_comma and not n_others:
+        elif not n_others and any("," in value for value in likely):
             n_cases, problem = n_like, "that is a number written as text, with a decimal comma"
+        elif not n_others and any("." in value for value in likely):
+            # A reader takes texts for numbers only if none of them would be written otherwise, as 1.50 is.
+            n_cases, problem = n_like, "that is a number written as text"
+            remedy = "give its ranges (bins) if it is a measurement"
         else:
             continue
         subject = "1 case has" if n_cases == 1 else f"{n_cases} cases have"
         warnings.append(
             f"{subject} a value of the sensitive attribute {name!r} {problem}: all its values are texts then, so C "
-            "bounds each single number and no range of them; write numbers as numbers, with a point, at the source"
+            f"bounds each single number and no range of them; {remedy}"
         )
     return warnings
 

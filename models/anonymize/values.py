@@ -19,10 +19,12 @@ from __future__ import annotations
 
 import math
 import re
+import sys
 import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -103,8 +105,8 @@ def attribute(column: Column) -> Column:
 
 
 def _kind(value: Any) -> type:
-    """bool, int and float, also those of numpy; object for all else."""
-    for kind, kinds in ((bool, (bool, np.bool_)), (int, (int, np.integer)), (float, (float, np.floating))):
+    """bool, int and float, also those of numpy and of databases (Decimal); object for all else."""
+    for kind, kinds in ((bool, (bool, np.bool_)), (int, (int, np.integer)), (float, (float, np.floating, Decimal))):
         if isinstance(value, kinds):
             return kind
     return object
@@ -112,6 +114,8 @@ def _kind(value: Any) -> type:
 
 def _fits(value: Any) -> bool:
     """Return whether the number is the same as a float, and finite: `inf` is written in more ways than one."""
+    if isinstance(value, Decimal) and len(value.as_tuple().digits) > sys.float_info.dig:
+        return False  # two such numbers could become one
     return abs(value) <= _LARGEST if isinstance(value, int) else math.isfinite(value)
 
 

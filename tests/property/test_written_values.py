@@ -41,6 +41,7 @@ VALUES = st.one_of(
     st.integers(-(2**70), 2**70),
     st.integers(0, 2),
     st.floats(allow_nan=True, allow_infinity=True),
+    st.decimals(-1000, 1000, places=2),
     st.booleans(),
     st.none(),
     st.sampled_from(

@@ -5,13 +5,23 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from contextlib import closing
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import veilstream as vs
-from models.anonymize.sensitive import warnings_of_missing_words, warnings_of_mixed_numbers
+from models.anonymize.sensitive import (
+    class_columns,
+    is_numeric,
+    refuse_infeasible,
+    warnings_of_missing_words,
+    warnings_of_mixed_numbers,
+)
+from models.anonymize.values import written
+from models.anonymize.violations import TlkcBounds
+from models.errors import InputError
 from models.eventlog import EventLog
 from stream.commands import execute
 from stream.config import sources
@@ -96,6 +106,7 @@ BESIDE = "that is no number, beside numbers: all its values are texts then"
         ([34, "<5", "<5"], f"2 cases have a value of the sensitive attribute 'S' {BESIDE}"),
         ([34.5, True, False], f"2 cases have a value of the sensitive attribute 'S' {BESIDE}"),
         (["1,5", "2", None], "2 cases have a value of the sensitive attribute 'S' that is a number written as text"),
+        (["12.50", "3"], "2 cases have a value of the sensitive attribute 'S' that is a number written as text: all"),
         (["3", "4"] * 9 + ["<5"], f"1 case has a value of the sensitive attribute 'S' {BESIDE}"),
         ([34, 36.5, None], None),  # JSON writes 36.0 as 36
         ([34, "", 36], None),  # a word for a missing value has a warning of its own
@@ -122,6 +133,18 @@ def test_every_door_reports_numbers_that_count_as_texts(tmp_path: Path, capfd: A
     assert comma in " ".join(vs.anonymize(str(log), sensitive="diag", K=5, C=0.9).summary().split())
     execute(["replay", str(log), "--sensitive", "diag", "-o", str(tmp_path / "out")])
     assert comma in " ".join(capfd.readouterr().out.split())
+
+
+def test_decimals_of_a_database_are_numbers() -> None:
+    """They became texts, so that C bounded each amount and no range of them."""
+    amounts = [Decimal(number).scaleb(-1) for number in range(90)]
+    log = written(EventLog.from_traces([("ab", amount) for amount in amounts], "S"), ["S"])
+    assert is_numeric(log.case_values("S"))
+    with pytest.raises(InputError, match="S has 3 values"):
+        refuse_infeasible(90, class_columns(log, ["S"]), TlkcBounds.of(1, 2, 0.2))
+    close = [Decimal("0.12345678901234567"), Decimal("0.12345678901234568")]  # one float
+    log = written(EventLog.from_traces([("ab", amount) for amount in close], "S"), ["S"])
+    assert len(log.case_values("S").values) == 2
 
 
 def test_a_daemon_reports_numbers_in_quotes_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -34,8 +34,8 @@ def approved(tmp_path: Path) -> Path:
 def test_who_approved_and_why_is_in_the_history(approved: Path, capfd: pytest.CaptureFixture[str]) -> None:
     part = _part_5(capfd, str(approved), "steps")
     assert "release 3 by Dr. A. Officer (read and fine)" in part
-    assert "**Replaced before a decision** | 1 to 2" in part
-    assert "**Releases** | 3; cut on 2025-01-28" in part
+    assert "**Replaced before a decision** | 2 (numbers 1 to 2)" in part
+    assert "**Releases** | 1 (number 3); cut on 2025-01-28" in part
 
 
 def test_an_erasure_is_in_the_history(

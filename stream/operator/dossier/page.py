@@ -459,8 +459,8 @@ def _events(evidence: DossierEvidence, texts: DossierTexts) -> Iterator[tuple[st
     if released:
         numbers = ranges([row["sequence"] for row in released], texts)
         first, last = day(released[0]["time"]), day(released[-1]["time"])
-        key = "five.releases_single" if len(released) == 1 else "five.releases_text"
-        yield "releases", texts.say(key, numbers=numbers, first=first, last=last)
+        described = texts.count("five.releases_text", len(released), numbers=numbers, first=first, last=last)
+        yield "releases", described
     refused = evidence.with_status("withheld")
     if refused:
         reasons = dict.fromkeys(reason for row in refused for reason in row["reasons"])
@@ -474,11 +474,11 @@ def _events(evidence: DossierEvidence, texts: DossierTexts) -> Iterator[tuple[st
     for status in ("held", "rejected", "superseded", "burned"):
         numbers_of_status = [row["sequence"] for row in evidence.with_status(status)]
         if numbers_of_status:
-            yield status, ranges(numbers_of_status, texts)
+            yield status, _numbered(numbers_of_status, texts)
     for decision in ("repaired", "warned"):
         numbers_of_decision = [row["sequence"] for row in released if row["decision"] == decision]
         if numbers_of_decision:
-            yield decision, ranges(numbers_of_decision, texts)
+            yield decision, _numbered(numbers_of_decision, texts)
     account = evidence.account
     approvals = [entry for entry in account.rulings.values() if entry.body.decision == "approved"]
     if approvals:
@@ -540,6 +540,11 @@ def ranges(numbers: Sequence[int], texts: DossierTexts) -> str:
         else:
             shown.append(texts.say("format.range", first=first, last=last))
     return ", ".join(shown)
+
+
+def _numbered(numbers: Sequence[int], texts: DossierTexts) -> str:
+    """Return how many releases these are, and their numbers: a number alone could be either."""
+    return texts.count("five.numbered", len(numbers), numbers=ranges(numbers, texts))
 
 
 # part 6

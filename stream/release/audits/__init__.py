@@ -1,9 +1,7 @@
-"""Registry of audits: one file a measure, found by looking, not by listing."""
+"""Registry of audits: one file a measure."""
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from collections.abc import Mapping
 from functools import cache
 from graphlib import TopologicalSorter
@@ -13,6 +11,7 @@ from pydantic import ValidationError
 
 from models.errors import InputError
 from stream.release.contract import Audit
+from stream.release.registry import kinds_of
 
 MAIN = "anonymity"
 """The audit that owns the top-level keys of the `audit` table."""
@@ -21,13 +20,7 @@ MAIN = "anonymity"
 @cache
 def kinds() -> Mapping[str, type[Audit]]:
     """Return every audit of this package by its name."""
-    kinds_by_name: dict[str, type[Audit]] = {}
-    for info in pkgutil.iter_modules(__path__):
-        module = importlib.import_module(f"{__name__}.{info.name}")
-        for value in vars(module).values():
-            if isinstance(value, type) and issubclass(value, Audit) and value.__module__ == module.__name__:
-                kinds_by_name[value.name] = value
-    return kinds_by_name
+    return {audit.name: audit for audit in kinds_of(__name__, __path__, Audit)}
 
 
 def audits(table: Mapping[str, Any]) -> tuple[Audit, ...]:

@@ -1,28 +1,24 @@
-"""Registry of mechanisms: one file a kind, found by looking, not by listing."""
+"""Registry of mechanisms: one file a kind."""
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
 from models.errors import InputError
 from stream.release.contract import Mechanism
+from stream.release.registry import kinds_of
 
 
 @cache
 def kinds() -> Mapping[str, type[Mechanism]]:
     """Return every mechanism of this package by its kind."""
     kinds_by_name: dict[str, type[Mechanism]] = {}
-    for info in pkgutil.iter_modules(__path__):
-        module = importlib.import_module(f"{__name__}.{info.name}")
-        for value in vars(module).values():
-            if isinstance(value, type) and issubclass(value, Mechanism) and value.__module__ == module.__name__:
-                default = value.model_fields["kind"].default
-                if isinstance(default, str):
-                    kinds_by_name[default] = value
+    for value in kinds_of(__name__, __path__, Mechanism):
+        kind = value.model_fields["kind"].default
+        if isinstance(kind, str):  # a class that several kinds share has none
+            kinds_by_name[kind] = value
     return kinds_by_name
 
 

@@ -98,14 +98,19 @@ class Archive:
 
     def _listed(self) -> set[ArchiveSegment] | None:
         """Return the segments that must exist; None if nothing lists them, as in an archive of an earlier program."""
-        sealed = self.blobs.get(ARCHIVE_LISTED)
+        body = self._body(ARCHIVE_LISTED)
+        # `verify` reports a damaged list; the next change makes a new one.
+        return None if body is None else set(_parsed(body.decode().split()))
+
+    def _body(self, name: str) -> bytes | None:
+        """Return the content of a sealed file of the archive; None if it does not exist or is damaged."""
+        sealed = self.blobs.get(name)
         if sealed is None:
             return None
         try:
-            names = bytes(unseal(io.BytesIO(sealed), self.keys, FORMAT).body).decode().split()
+            return bytes(unseal(io.BytesIO(sealed), self.keys, FORMAT).body)
         except Damaged:
-            return None  # `verify` reports the damage; the next change makes a new list
-        return set(_parsed(names))
+            return None
 
     def _remove(self, removed: Collection[ArchiveSegment], added: Collection[ArchiveSegment] = ()) -> None:
         """Change the list, and then remove segments. Those that are added must exist already."""
@@ -250,13 +255,7 @@ class Archive:
 
     def _erased_before(self) -> set[bytes]:
         """Return the digests of the cases that no segment contains. If they are lost, all segments are read again."""
-        sealed = self.blobs.get(ARCHIVE_ERASED)
-        if sealed is None:
-            return set()
-        try:
-            body = bytes(unseal(io.BytesIO(sealed), self.keys, FORMAT).body)
-        except Damaged:
-            return set()
+        body = self._body(ARCHIVE_ERASED) or b""
         return {body[begin : begin + DIGEST_BYTES] for begin in range(0, len(body), DIGEST_BYTES)}
 
     def _with(self, erased: set[bytes]) -> Iterator[tuple[ArchiveSegment, pa.Table, npt.NDArray[np.bool_]]]:

@@ -188,6 +188,21 @@ class Column:
         code_of[order] = np.arange(len(order), dtype=np.int32)
         return Column(code_of[self.codes], tuple(self.values[code] for code in order))
 
+    def with_missing_as_value(self) -> Column:
+        """Return the entries with None as a value like any other, if some are missing.
+
+        Examples
+        --------
+        >>> column = Column.encode(["a", None]).with_missing_as_value()
+        >>> column.codes.tolist(), column.values
+        ([0, 1], ('a', None))
+        """
+        is_missing = self.codes < 0
+        if not np.any(is_missing):
+            return self
+        codes = np.where(is_missing, len(self.values), self.codes).astype(np.int32)
+        return Column(codes, (*self.values, None))
+
     def take(self, rows: npt.NDArray[Any] | slice) -> Column:
         """Return the chosen rows (indices, mask or slice), without values that no row has."""
         codes = self.codes[rows]
@@ -585,14 +600,14 @@ class SimpleLog:
         variant_of_case = np.asarray(
             [number_of_variant.setdefault(trace, len(number_of_variant)) for trace in traces], dtype=np.int64
         )
-        value_of_case, values = _missing_as_value(sensitive)
-        n_values = max(len(values), 1)
-        pairs, row_of_case = np.unique(variant_of_case * n_values + value_of_case, return_inverse=True)
+        value_of_case = sensitive.with_missing_as_value()
+        n_values = max(len(value_of_case.values), 1)
+        pairs, row_of_case = np.unique(variant_of_case * n_values + value_of_case.codes, return_inverse=True)
         count = np.bincount(row_of_case, cases, minlength=len(pairs))
         return cls(
             alphabet=items.values,
             variants=tuple(tuple(np.frombuffer(trace, dtype=np.int32).tolist()) for trace in number_of_variant),
-            values=values,
+            values=value_of_case.values,
             variant=(pairs // n_values).astype(np.int32),
             value=(pairs % n_values).astype(np.int32),
             count=count.astype(np.int64),
@@ -617,12 +632,3 @@ class SimpleLog:
             (tuple(self.alphabet[i] for i in self.variants[v]), self.values[s]): int(c)
             for v, s, c in zip(self.variant, self.value, self.count, strict=True)
         }
-
-
-def _missing_as_value(column: Column) -> tuple[Codes, tuple[Any, ...]]:
-    """Return codes and values with None as a value of its own, if there are missing values."""
-    is_missing = column.codes < 0
-    if not np.any(is_missing):
-        return column.codes, column.values
-    codes = np.where(is_missing, len(column.values), column.codes).astype(np.int32)
-    return codes, (*column.values, None)

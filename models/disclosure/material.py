@@ -169,11 +169,10 @@ class Material:
                 raise InputError("start: the release shows no dates, so knowing when a case began is of no use")
             attributes[STARTED] = Column.together([_started(log, profile.start) for log in logs])
         starts = _starts_together(logs)
-        known_items = Column.together(
-            [_named(items(log, profile.knowledge)) if log.n_events else Column(_NONE, ()) for log in logs]
-        )
+        items_of_logs = [items(log, profile.knowledge) if log.n_events else Column(_NONE, ()) for log in logs]
+        known_items = Column.together(column.with_missing_as_value() for column in items_of_logs)
         traces = view_of_items(starts, known_items, profile.knowledge.structure, attributes)
-        activities = Column.together([_named(log.activity) for log in logs])
+        activities = Column.together([log.activity.with_missing_as_value() for log in logs])
         return cls(*logs, profile, traces, view_of_items(starts, activities, "seq", {}))
 
     @property
@@ -298,14 +297,6 @@ def pooled(logs: Sequence[EventLog]) -> EventLog:
 
 def _starts_together(logs: Sequence[EventLog]) -> Ints:
     return starts_of(np.concatenate([log.lengths for log in logs]))
-
-
-def _named(column: Column) -> Column:
-    """Return a column in which a missing value is the value None, an item like any other."""
-    if not (column.codes < 0).any():
-        return column
-    codes = np.where(column.codes < 0, len(column.values), column.codes)
-    return Column(codes.astype(np.int32), (*column.values, None))
 
 
 def _texts(view: TraceView) -> npt.NDArray[np.object_]:

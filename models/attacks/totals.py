@@ -26,7 +26,7 @@ import numpy.typing as npt
 from models.attacks.pairs import Sequences, advance, identity_relation, next_occurrence_table
 from models.compiled import kernel, part
 from models.content_free import content_free
-from models.eventlog import Ints
+from models.eventlog import Ints, starts_of
 from models.keys import case_blocks
 
 Table = npt.NDArray[np.uint8]
@@ -125,13 +125,13 @@ class SharedTotals:
         return table
 
     def _fill(self, rows: Ints, starts: Ints, table: Table) -> None:
-        """Fill some rows of a table, in blocks: all next occurrences would be as large as the table."""
+        """Fill some rows of a table, in blocks: copies and next occurrences of all would be as large as the table."""
         length = len(starts) - 1
         widest = max(1, self.symbols ** (length - 1))
         reached = np.zeros((2, widest, length + 1), dtype=np.int64)
-        variants = self.variants.take(rows)
-        for begin, end in case_blocks(variants.start, max(1, BLOCK_CELLS // max(1, self.symbols))):
-            block = variants.take(np.arange(begin, end))
+        row_starts = starts_of(np.diff(self.variants.start)[rows])
+        for begin, end in case_blocks(row_starts, max(1, BLOCK_CELLS // max(1, self.symbols))):
+            block = self.variants.take(rows[begin:end])
             after = next_occurrence_table(block, identity_relation(self.symbols), self.symbols)
             _fill_rows(block.first_positions, after, starts, reached, rows[begin:end], table)
 

@@ -171,7 +171,10 @@ class Risk(Audit):
                 rows.append({"projection": projection, "status": "not available", "reason": str(error)})
                 continue
             if log.n_cases and seen.event:
-                index = _followed(log, seen, context.earlier, context.candidate)
+                if context.once is not None:  # none of its cases is in the source of a later release
+                    index = TraceIndex.build(log, seen, final=True)
+                else:
+                    index = _followed(log, seen, context.earlier, context.candidate)
                 rows += self._rows(index, projection=projection, resolution=self.resolution)
                 index.postings = None  # made again at each cut, and as large as the log
         return rows

@@ -11,18 +11,20 @@ from __future__ import annotations
 import hashlib
 import logging
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
 
 from connectors.kafka.faults import forbidden, may_pass, of_the_client, too_large
 from connectors.kafka.source import Source
 from connectors.kafka.topics import topic
 from models.errors import NoEventsError
 from models.eventlog import EventLog
+from models.keys import case_blocks
 from stream.values.log_fields import log_fields
 from stream.values.visible import visible_json
 
@@ -33,6 +35,9 @@ FRAME_EVENTS = 1000
 FRAME_BYTES = 700_000
 """A frame ends at the first of the two. Neither the producer nor a broker as it comes takes a record of more than a
 megabyte; what is around the rows, key and head, is below a kilobyte."""
+
+BLOCK_EVENTS = 20_000
+"""Events whose rows are in memory together."""
 
 NOT_STREAMED = "not_streamed"
 """Value of `events` in an announcement if they could not be announced; the files are at `location`."""
@@ -121,16 +126,16 @@ def frames(publication: str, sequence: int, log: EventLog | None) -> Iterator[by
         Its public log; None for a release without events.
     """
     head = {"v": VERSION, "publication": publication, "sequence": sequence}
-    rows = [] if log is None else _rows(log)
-    yield msgspec.json.encode({**head, "t": "begin", "cases": 0 if log is None else log.n_cases, "events": len(rows)})
+    n_cases, n_events = (0, 0) if log is None else (log.n_cases, log.n_events)
+    yield msgspec.json.encode({**head, "t": "begin", "cases": n_cases, "events": n_events})
     digest = hashlib.sha256()
-    for first, body in _bodies(rows):
+    for first, body in _bodies(() if log is None else _rows(log)):
         digest.update(body)
         yield msgspec.json.encode({**head, "t": "events", "first": first, "rows": msgspec.Raw(body)})
-    yield msgspec.json.encode({**head, "t": "end", "events": len(rows), "sha256": digest.hexdigest()})
+    yield msgspec.json.encode({**head, "t": "end", "events": n_events, "sha256": digest.hexdigest()})
 
 
-def _bodies(rows: Sequence[Any]) -> Iterator[tuple[int, bytes]]:
+def _bodies(rows: Iterable[Any]) -> Iterator[tuple[int, bytes]]:
     """Yield the place of the first row and the JSON array of each frame."""
     part: list[bytes] = []
     first = size = 0
@@ -145,7 +150,13 @@ def _bodies(rows: Sequence[Any]) -> Iterator[tuple[int, bytes]]:
         yield first, b"[" + b",".join(part) + b"]"
 
 
-def _rows(log: EventLog) -> list[list[Any]]:
+def _rows(log: EventLog) -> Iterator[list[Any]]:
+    """Yield the rows. Those of all events at once would be many times as large as the log."""
+    for begin, end in case_blocks(log.starts, BLOCK_EVENTS):
+        yield from _rows_of_block(log.select_cases(np.arange(begin, end)))
+
+
+def _rows_of_block(log: EventLog) -> list[list[Any]]:
     activity, resource, owner = log.activity.decode(), log.resource.decode(), log.case_of_event.tolist()
     columns = {name: column.decode() for name, column in log.case_attributes.items()}
     attributes = [

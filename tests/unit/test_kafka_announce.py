@@ -14,6 +14,7 @@ from kafka.errors import KafkaTimeoutError, MessageSizeTooLargeError, TopicAutho
 
 from connectors.kafka.source import Source
 from models.eventlog import Column, EventLog
+from stream.daemon import publisher
 from stream.daemon.publisher import Announcer, frames
 
 LOGS = {
@@ -68,6 +69,22 @@ def test_frames_are_cut_by_rows_and_by_bytes(events: int, size: int) -> None:
     for frame in announced[1:-1]:
         digest.update(frame[frame.index(b'"rows":') + 7 : -1])
     assert decoded[-1] == decoded[-1] | {"events": events, "sha256": digest.hexdigest()}
+
+
+def test_rows_are_made_a_block_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The frames are those of all rows at once; the rows of a year of events would fill the memory."""
+    traces = [("ab" * (case % 4 + 1), {"age": None if case % 3 else str(case)}) for case in range(50)]
+    log = EventLog.from_traces([(trace, None) for trace, _ in traces])
+    ages = Column.encode(attributes["age"] for _, attributes in traces)
+    log = replace(log, case_attributes={"age": ages})
+    at_once = list(frames("research", 1, log))
+    blocks: list[int] = []
+    made = publisher._rows_of_block
+    monkeypatch.setattr(publisher, "BLOCK_EVENTS", 30)
+    monkeypatch.setattr(publisher, "_rows_of_block", lambda block: blocks.append(block.n_events) or made(block))
+    assert list(frames("research", 1, log)) == at_once
+    assert sum(blocks) == log.n_events
+    assert max(blocks) <= 30 + 8, "a block ends with a whole case"
 
 
 def test_a_local_release_is_streamed_without_a_temporary_folder(

@@ -400,13 +400,10 @@ class Retention:
     def _cut_by_all(self) -> npt.NDArray[np.bool_]:
         """Return, by case code, whether every publication has exposed the case, or left it out for good."""
         state = self._state
-        case = state.events["case"]
         result = np.ones(state.cases.size, dtype=np.bool_)
         for rules in self._rules.publications:
             flags = state.events[f"flag:{rules.name}"]
-            had_cut = np.zeros(state.cases.size, dtype=np.bool_)
-            had_cut[case[is_exposed(flags) | (flags == RETIRED)]] = True
-            result &= had_cut
+            result &= state.cases_with(is_exposed(flags) | (flags == RETIRED))
         return result
 
     def _droppable(self) -> npt.NDArray[np.bool_]:
@@ -417,8 +414,7 @@ class Retention:
             flags = state.events[f"flag:{rules.name}"]
             result &= flags != PENDING
             if rules.waits:
-                waits = np.zeros(state.cases.size, dtype=np.bool_)
-                waits[state.events["case"][flags == EXPOSED]] = True
+                waits = state.cases_with(flags == EXPOSED)
                 result &= ~waits[state.events["case"]]
         return result
 
@@ -496,8 +492,7 @@ class Retention:
         """
         state, retention, now = self._state, self._rules.retention, self._clocks.now
         flags, case = state.events[f"flag:{rules.name}"], state.events["case"]
-        is_retired = np.zeros(state.cases.size, dtype=np.bool_)
-        is_retired[case[flags == RETIRED]] = True
+        is_retired = state.cases_with(flags == RETIRED)
         if now is not None and retention is not None:
             silent_since = np.maximum(state.cases["last"], state.cases["arrival"])
             is_due = self._completions.complete(TriggerClock(now, None))

@@ -270,12 +270,9 @@ class Cutter:
         """Return the counts of a cut, before its events are marked as exposed."""
         state = self._state
         events, flags = state.events, state.events[f"flag:{rules.name}"]
-        exposed_before = np.zeros(state.cases.size, dtype=np.bool_)
-        exposed_before[events["case"][flags == EXPOSED]] = True
-        exposed_now = np.zeros(state.cases.size, dtype=np.bool_)
-        exposed_now[events["case"][chosen]] = True
+        is_new = state.cases_with(chosen) & ~state.cases_with(flags == EXPOSED)
         return {
-            "new_cases": int(np.count_nonzero(exposed_now & ~exposed_before)),
+            "new_cases": int(np.count_nonzero(is_new)),
             "new_events": len(chosen),
             "non_append_insertions": insertions(events, flags, chosen, state.rank),
             "late_included": counters.late_included,

@@ -270,9 +270,7 @@ def complete_in(
     pending = np.flatnonzero(flags == PENDING)
     if end is not None:
         pending = pending[events["time"][pending] < end]
-    has_pending = np.zeros(cases.size, dtype=np.bool_)
-    has_pending[events["case"][pending]] = True
-    return complete & ~has_pending[present]
+    return complete & ~state.cases_with(pending)[present]
 
 
 def _had_all(state: State, ordered: Positions, final: Positions) -> Flags:
@@ -341,8 +339,7 @@ class Once:
 
     def _drop_after_cut(self, flags: Array, case: Array) -> int:
         """Drop the events that came to cases after their cut, and return how many."""
-        had_cut = self.state.cases["settled"].copy()
-        had_cut[case[is_exposed(flags) | (flags == RETIRED)]] = True
+        had_cut = self.state.cases["settled"] | self.state.cases_with(is_exposed(flags) | (flags == RETIRED))
         late = (flags == PENDING) & had_cut[case]
         flags[late] = DROPPED
         return int(np.count_nonzero(late))

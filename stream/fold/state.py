@@ -893,6 +893,18 @@ class State:
             store = self.case_attributes if level == "case" else self.event_attributes
             store.setdefault(name, AttributeValues(self._place)).add(events, column)
 
+    def cases_with(self, events: Array) -> npt.NDArray[np.bool_]:
+        """Return, by case code, whether a case has one of some events: bool[C].
+
+        Parameters
+        ----------
+        events
+            bool[E], or the rows of the events.
+        """
+        has_one = np.zeros(self.cases.size, dtype=np.bool_)
+        has_one[self.events["case"][events]] = True
+        return has_one
+
     def changing_cases(self, names: Sequence[str]) -> dict[str, int]:
         """Return how many cases have had several values of each attribute, of their case or of their events."""
         return {name: self._cases_with_several_values(name) for name in names}

@@ -206,33 +206,35 @@ def _audited(evidence: DossierEvidence, texts: DossierTexts, criterion: str, sco
         yield texts.say("measured.noise")
     if kind in ("noise", "nothing") or criterion == "inference" or scope == "pooled":
         return
-    bounds, least = document.get("bounds") or {}, evidence.least
-    if criterion == "singling_out" and scope == "series":
-        if least["ka"] is None:
-            yield texts.say("measured.anonymity_off")
-        else:
-            yield texts.say("measured.ka", value=least["ka"], bound=_bound(bounds, ["min_ka"], texts))
-    elif criterion == "linkability" and scope == "series":
-        if least["fa"] is None and least["ba"] is None:
-            yield texts.say(f"measured.{_why_not_compared(evidence)}")
-            return
-        fa, ca, ba = (_count(least[name], texts) for name in ("fa", "ca", "ba"))
-        yield texts.say("measured.comparing", fa=fa, ca=ca, ba=ba, bounds=_bound(bounds, SERIES_BOUNDS, texts))
-        minima = list(series_minima(document.get("series") or {}))
-        if minima:
-            releases = texts.both([str(number) for number in minima[0]["releases"]])
-            values = ", ".join(_series_value(minimum, bounds, texts) for minimum in minima)
-            yield texts.say("measured.series", releases=releases, values=values)
-    elif criterion == "singling_out":
-        anonymity = document.get("anonymity") or {}
-        if anonymity.get("ka") is None:
-            yield texts.say("measured.anonymity_off")
-        else:
-            yield texts.say("measured.ka", value=anonymity["ka"], bound=_bound(bounds, ["min_ka"], texts))
-            # A least group below K breaks no promise if the audit assumes more knowledge than the promise does.
-            length, promised = anonymity.get("bk_length"), evidence.parameters.get("L")
-            if promised is not None and length is not None and length != promised:
-                yield texts.say("measured.other_length", length=length, L=promised)
+    if criterion == "linkability":
+        if scope == "series":
+            yield from _compared(evidence, texts)
+        return
+    anonymity = document.get("anonymity") or {}
+    least_group = evidence.least["ka"] if scope == "series" else anonymity.get("ka")
+    if least_group is None:
+        yield texts.say("measured.anonymity_off")
+        return
+    yield texts.say("measured.ka", value=least_group, bound=_bound(document.get("bounds") or {}, ["min_ka"], texts))
+    # A least group below K breaks no promise if the audit assumes more knowledge than the promise does.
+    length, promised = anonymity.get("bk_length"), evidence.parameters.get("L")
+    if scope == "one" and promised is not None and length is not None and length != promised:
+        yield texts.say("measured.other_length", length=length, L=promised)
+
+
+def _compared(evidence: DossierEvidence, texts: DossierTexts) -> Iterator[str]:
+    """Yield what the attacks on several releases left."""
+    bounds, least = evidence.document.get("bounds") or {}, evidence.least
+    if least["fa"] is None and least["ba"] is None:
+        yield texts.say(f"measured.{_why_not_compared(evidence)}")
+        return
+    fa, ca, ba = (_count(least[name], texts) for name in ("fa", "ca", "ba"))
+    yield texts.say("measured.comparing", fa=fa, ca=ca, ba=ba, bounds=_bound(bounds, SERIES_BOUNDS, texts))
+    minima = list(series_minima(evidence.document.get("series") or {}))
+    if minima:
+        releases = texts.both([str(number) for number in minima[0]["releases"]])
+        values = ", ".join(_series_value(minimum, bounds, texts) for minimum in minima)
+        yield texts.say("measured.series", releases=releases, values=values)
 
 
 def _why_not_compared(evidence: DossierEvidence) -> str:

@@ -381,36 +381,39 @@ def _released(series: Sequence[PublishedRelease]) -> Section:
         counts = [_count(release.manifest, name) for name in counted.values()]
         files = ", ".join(file["path"] for file in release.manifest["files"])
         rows.append((str(release.number), published, *counts, files))
+    notes = tuple(_notes_on_releases(series, has_counts=bool(counted)))
+    return Section("Releases", paragraphs=notes, rows=(head, *rows))
 
-    notes = []
-    if counted and any("counts" not in release.manifest for release in series):
-        notes.append("“Not said”: the manifest of a release with noise holds no count of the data.")
+
+def _notes_on_releases(series: Sequence[PublishedRelease], *, has_counts: bool) -> Iterator[str]:
+    """Yield the sentences below the table of releases; `has_counts`: whether it has columns of counts."""
+    if has_counts and any("counts" not in release.manifest for release in series):
+        yield "“Not said”: the manifest of a release with noise holds no count of the data."
     if any("increment" in release.manifest for release in series):
-        notes.append(
+        yield (
             "Counts of an increment are those of its whole set. Its files hold the new cases alone: read the files of "
             "the set together."
         )
-    if counted and any(release.manifest.get("cases") == "completed" for release in series):
-        notes.append("No case is in two of these releases: their counts add up.")
+    if has_counts and any(release.manifest.get("cases") == "completed" for release in series):
+        yield "No case is in two of these releases: their counts add up."
     empty = [release.number for release in series if release.is_empty]
     if empty:
         subject = "This release is empty" if len(series) == 1 else f"Empty releases: {_ranges(empty)}"
-        notes.append(f"{subject}. Nothing in the data exceeds the noise.")
+        yield f"{subject}. Nothing in the data exceeds the noise."
     simulated = [release.number for release in series if release.manifest.get("clock") == "simulated"]
     if simulated:
         subject = "These releases were" if len(simulated) == len(series) else f"Release {_ranges(simulated)}:"
-        notes.append(f"{subject} made from a recorded log; “published” is a moment of a simulated clock.")
+        yield f"{subject} made from a recorded log; “published” is a moment of a simulated clock."
     if any(release.manifest.get("approval") for release in series):
         releases = "this release" if len(series) == 1 else "each of these releases"
-        notes.append(
+        yield (
             f"A person approved {releases} before it left. “Published” is when it was ready for that; it "
             "left at that time or later."
         )
-    notes += _looser_releases(series)
+    yield from _looser_releases(series)
     gaps = series[-1].manifest.get("gaps_accepted")
     if gaps:
-        notes.append(f"Source events are missing: the operator accepted {gaps} gap(s) in the source and continued.")
-    return Section("Releases", paragraphs=tuple(notes), rows=(head, *rows))
+        yield f"Source events are missing: the operator accepted {gaps} gap(s) in the source and continued."
 
 
 def _looser_releases(series: Sequence[PublishedRelease]) -> Iterator[str]:

@@ -110,12 +110,7 @@ class CorrespondenceAudit(Audit):
         compared = self._compared(context, earlier_of_publication, known_columns, alone=not other_results)
         real = self._real_partners(compared)
         inserted = insertions(context, earlier_of_publication)
-        fitting = []
-        for record, seen, of_pair in zip(earlier_of_publication, compared.earlier, real, strict=True):
-            must_be_equal = build.immutable and not of_pair.gone
-            n_altered = altered(record, candidate, partners(seen, compared.candidate)) if must_be_equal else 0
-            differences = Differences(of_pair.gone, inserted[record.key], of_pair.changed, n_altered)
-            fitting.append(_status_of_differences(context, record, candidate, differences))
+        fitting = _statuses(context, earlier_of_publication, compared, real, inserted)
         if build.immutable and not other_results:
             for record in earlier_of_publication[:-1]:
                 record.leave_memory()  # as what is seen of it did
@@ -126,14 +121,11 @@ class CorrespondenceAudit(Audit):
             body["cohorts"] = [cohort["n_actual"] for cohort in build.operator.get("cohorts", ())]
         body["ka"] = self._least_matching_set(compared)
         # Counts of the real partners hold for every pair, attacks over linkers only for pairs that fit the model.
-        if status == "ok" and build.immutable:
-            sections = []
-            for record, counted in zip(earlier_of_publication, real, strict=True):
-                rows = [cast(PairRow, result.json()) for result in counted.results]
-                sections.append(_section(record, _most_removed_events(context, record), rows))
-            body["results"] = sections
-        elif status == "ok":
-            body["results"] = self._all_exact(context, earlier_of_publication, compared)
+        if status == "ok":
+            if build.immutable:
+                body["results"] = _counted_sections(context, earlier_of_publication, real)
+            else:
+                body["results"] = self._all_exact(context, earlier_of_publication, compared)
         body["true_linker"] = [*map(_true_linker_row, earlier_of_publication, real), *other_results]
         if context.once is not None:  # no other release is compared with it
             forget(candidate)
@@ -266,6 +258,45 @@ class CorrespondenceAudit(Audit):
         return {
             "earlier": earlier.sequence, "publication": earlier.publication, "survivors": survivors, **row
         }  # fmt: skip
+
+
+def _statuses(
+    context: AuditContext,
+    earlier: Sequence[ReleaseRecord],
+    compared: Comparison,
+    real: Sequence[RealPartners],
+    inserted: Mapping[tuple[str, int], int],
+) -> list[tuple[Status, str]]:
+    """Return whether each pair fits the model of the attacks, and why not.
+
+    Parameters
+    ----------
+    context
+        The candidate and its build.
+    earlier, compared, real
+        The earlier releases, what is seen of them, and what the real partners leave of each.
+    inserted
+        By release, the events that came before events that it shows.
+    """
+    candidate, statuses = context.candidate, []
+    for record, seen, of_pair in zip(earlier, compared.earlier, real, strict=True):
+        n_altered = 0
+        if context.build.immutable and not of_pair.gone:  # then its cases must be as they were
+            n_altered = altered(record, candidate, partners(seen, compared.candidate))
+        differences = Differences(of_pair.gone, inserted[record.key], of_pair.changed, n_altered)
+        statuses.append(_status_of_differences(context, record, candidate, differences))
+    return statuses
+
+
+def _counted_sections(
+    context: AuditContext, earlier: Sequence[ReleaseRecord], real: Sequence[RealPartners]
+) -> list[PairSection]:
+    """Return the attacks on pairs of cases that never change: over one linker they are counts."""
+    sections = []
+    for record, counted in zip(earlier, real, strict=True):
+        rows = [cast(PairRow, result.json()) for result in counted.results]
+        sections.append(_section(record, _most_removed_events(context, record), rows))
+    return sections
 
 
 def _most_removed_events(context: AuditContext, earlier: ReleaseRecord) -> int:

@@ -56,15 +56,13 @@ class Metrics:
     ----------
     process
         Name of the process in the configuration.
-    registry
-        Registry of the metrics; a new one if not given.
     live
         Whether event time goes with wall time, as in a daemon.
     """
 
-    def __init__(self, process: str, registry: CollectorRegistry | None = None, *, live: bool = False) -> None:
+    def __init__(self, process: str, *, live: bool = False) -> None:
         self.process, self.live = process, live
-        self.registry = CollectorRegistry() if registry is None else registry
+        self.registry = CollectorRegistry()
         # By publication: length of its window (s), moments of its last releases, the moment at which its oldest sealed
         # release is due, and since when its oldest held release waits (s since 1970).
         self._every: dict[str, float] = {}

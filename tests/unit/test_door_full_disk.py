@@ -15,7 +15,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from prometheus_client import CollectorRegistry
 
 from connectors.kafka.source import Source
 from models.errors import RefusedError, VeilstreamError
@@ -209,8 +208,8 @@ def test_too_few_descriptors_are_no_reason_for_a_backup(tmp_path: Path, monkeypa
 
 def test_the_free_space_is_exported_for_each_place_and_asked_at_each_scrape(tmp_path: Path) -> None:
     """Also before the folder exists, and while a process is only a standby."""
-    registry = CollectorRegistry()
-    metrics = Metrics("p", registry, live=True)
+    metrics = Metrics("p", live=True)
+    registry = metrics.registry
     free = {"operator": 5000.0}
     metrics.free_space("operator", lambda: free["operator"])
     metrics.free_bound(64)

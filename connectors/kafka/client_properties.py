@@ -52,8 +52,8 @@ class ClientProperties(BaseModel):
     """Bytes for which a broker waits before it answers a fetch. Set it when many small fetches load the brokers, and
     releases may come later by `fetch_max_wait_ms`."""
     fetch_max_wait_ms: int | None = Field(default=None, ge=1, le=30_000)
-    """Longest wait of a broker for `fetch_min_bytes`. Set it when `fetch_min_bytes` is set, and events must not come
-    later than a moment of yours."""
+    """Longest wait of a broker for `fetch_min_bytes`. Set it when `fetch_min_bytes` is set, and events must reach
+    a release within a given time."""
     fetch_max_bytes: int | None = Field(default=None, ge=1)
     """Most bytes of the answer to a fetch. Set it when a worker with many partitions needs more memory than it has."""
     max_partition_fetch_bytes: int | None = Field(default=None, ge=1)

@@ -21,18 +21,26 @@ def explained(source: Source) -> Iterator[None]:
     """Raise a client's error within the block translated by `fault`."""
     from kafka import errors
 
-    connections = _FailedConnections()
+    with failed_connections() as connections:
+        try:
+            yield
+        except errors.KafkaError as error:
+            raise fault(error, source, connections.last) from None
+
+
+@contextmanager
+def failed_connections() -> Iterator[FailedConnections]:
+    """Yield the keeper of the error of the last connection that failed within the block."""
+    connections = FailedConnections()
     client_log = logging.getLogger("kafka")
     client_log.addHandler(connections)
     try:
-        yield
-    except errors.KafkaError as error:
-        raise fault(error, source, connections.last) from None
+        yield connections
     finally:
         client_log.removeHandler(connections)
 
 
-class _FailedConnections(logging.Handler):
+class FailedConnections(logging.Handler):
     """Keeps the error of the last connection that failed.
 
     The client raises only that it had no answer in time. Why each of its connections failed is in its log

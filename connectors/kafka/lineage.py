@@ -159,30 +159,35 @@ class LogClient:
 
     def _run(self, question: Callable[[Any], Any]) -> Any:
         from kafka import errors
-        from kafka.admin import KafkaAdminClient
 
-        from connectors.kafka.faults import fault
+        from connectors.kafka.faults import failed_connections, fault
 
         deadline = time.monotonic() + PATIENCE_SECONDS
-        while True:
-            try:
-                if self._admin is None:
-                    self._admin = KafkaAdminClient(
-                        bootstrap_servers=self._source.servers,
-                        client_id="veilstream-lineage",
-                        request_timeout_ms=int(PATIENCE_SECONDS * 1000),
-                        bootstrap_timeout_ms=int(PATIENCE_SECONDS * 1000),
-                        **self._source.security.kafka_python(),
-                    )
-                return question(self._admin)
-            except errors.KafkaError as error:
-                self._close()  # the next question begins with a connection of its own
-                if not isinstance(error, errors.RetriableError):
-                    raise fault(error, self._source) from None
-                if time.monotonic() > deadline:
-                    broker = f"broker {self._source.bootstrap}"
-                    raise UnavailableError(f"{broker}: no broker answers us ({type(error).__name__})") from None
-            time.sleep(0.2)
+        with failed_connections() as connections:
+            while True:
+                try:
+                    return question(self._connected())
+                except errors.KafkaError as error:
+                    self._close()  # the next question begins with a connection of its own
+                    if not isinstance(error, errors.RetriableError):
+                        raise fault(error, self._source, connections.last) from None
+                    if time.monotonic() > deadline:
+                        about = fault(error, self._source, connections.last)
+                        raise UnavailableError(str(about)) from None
+                time.sleep(0.2)
+
+    def _connected(self) -> Any:
+        from kafka.admin import KafkaAdminClient
+
+        if self._admin is None:
+            self._admin = KafkaAdminClient(
+                bootstrap_servers=self._source.servers,
+                client_id="veilstream-lineage",
+                request_timeout_ms=int(PATIENCE_SECONDS * 1000),
+                bootstrap_timeout_ms=int(PATIENCE_SECONDS * 1000),
+                **self._source.security.kafka_python(),
+            )
+        return self._admin
 
     def _close(self) -> None:
         if self._admin is not None:

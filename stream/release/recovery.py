@@ -279,7 +279,10 @@ def finish(pipeline: Pipeline, number: int, seal: SealEntry) -> bool:
     if not store.exists(pipeline.name, number):
         if number in account.published:
             # Recipients may have it: a number is never given to other bytes.
-            raise RefusedError(f"release {number} of {pipeline.name} was published and is gone from the store")
+            raise RefusedError(
+                f"release {number} of {pipeline.name} was published and is gone from the store; put it back, to the "
+                "byte, from a copy of the store: its number is never given to other bytes"
+            )
         check_fence = partial(pipeline.check_fence, number)
         place = (pipeline.name, number, body.temporary, body.manifest, body.publish_at)
         if not store.resume(*place, check_fence=check_fence):

@@ -10,7 +10,7 @@ import pytest
 from aiokafka import errors as aiokafka_errors
 from kafka import errors
 
-from connectors.kafka.faults import explained, fault, may_pass, not_allowed, of_the_client, too_large
+from connectors.kafka.faults import FailedConnections, explained, fault, may_pass, not_allowed, of_the_client, too_large
 from connectors.kafka.source import Source
 from connectors.kafka.topics import TopicPlan, check, check_permissions, plans, set_group_back
 from models.errors import InputError, UnavailableError, VeilstreamError
@@ -255,7 +255,7 @@ def test_the_line_of_a_silent_broker_says_why_connections_failed(failed: list[er
         connect()
     assert line in str(raised.value)
     assert "Vera" not in str(raised.value)
-    assert not any(type(handler).__name__ == "_FailedConnections" for handler in logging.getLogger("kafka").handlers)
+    assert not any(isinstance(handler, FailedConnections) for handler in logging.getLogger("kafka").handlers)
 
 
 @pytest.mark.parametrize("error", [errors.MessageSizeTooLargeError(), aiokafka_errors.MessageSizeTooLargeError("42")])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 from types import SimpleNamespace
 from typing import Any
@@ -12,9 +13,13 @@ from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from aiokafka.structs import TopicPartition
 from hypothesis import given
 from hypothesis import strategies as st
+from kafka import errors
 
+from connectors.kafka import lineage
+from connectors.kafka.faults import FailedConnections
 from connectors.kafka.lineage import MOST_EPOCHS, Leader, Lineage, LogClient, leader_epochs
 from connectors.kafka.source import Source
+from models.errors import UnavailableError
 from stream.daemon.aiokafka_records import EpochRecords, StoppingPartitionRecords
 from stream.daemon.delta_topic import Anchor, LostDeltasError, anchors, note
 from stream.fold.state import lost_from
@@ -130,6 +135,36 @@ def test_positions_go_on_over_a_topic_that_is_created_again() -> None:
     assert second.lost_from(log, 41 + 9, 0) == 9  # it ends before what was folded
     assert "was deleted and created again" in str(LostDeltasError("delta", log, first, 40, 0))
     assert "lost its records" in str(LostDeltasError("delta", log, second, 50, 9))
+
+
+@pytest.mark.parametrize(
+    ("failed", "said"),
+    [
+        (
+            errors.KafkaConnectionError("Handshake failed: certificate has expired"),
+            "no broker answers us (KafkaTimeoutError), the last connection failed: Handshake failed: certificate has "
+            "expired; check source.bootstrap and source.security",
+        ),
+        (errors.SaslAuthenticationFailedError("x"), "refuses the credentials of source.security"),
+    ],
+)
+def test_a_daemon_states_why_no_connection_is_made(
+    monkeypatch: pytest.MonkeyPatch, failed: Exception, said: str
+) -> None:
+    """It asked again and again for an answer that an expired certificate, or a new password, prevented."""
+    client = LogClient(Source(topics=("t",), bootstrap="broker:9092"))
+
+    def connect(_self: LogClient) -> None:
+        logging.getLogger("kafka.net.manager").warning("Connection failed: %s", failed)
+        raise errors.KafkaTimeoutError
+
+    monkeypatch.setattr(lineage, "PATIENCE_SECONDS", 0.0)
+    monkeypatch.setattr(LogClient, "_connected", connect)
+    for _question in range(2):
+        with pytest.raises(UnavailableError) as raised:
+            client.leaders(["t"])
+        assert str(raised.value) == f"broker broker:9092: {said}"
+    assert not any(isinstance(handler, FailedConnections) for handler in logging.getLogger("kafka").handlers)
 
 
 def test_two_threads_share_one_client() -> None:

@@ -5,9 +5,11 @@ Each line of a decision carries its cut, publication and release (`stream.values
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import sys
+import threading
 import time
 from typing import TYPE_CHECKING
 
@@ -18,6 +20,8 @@ from stream.values.log_fields import current_log_fields
 
 if TYPE_CHECKING:
     from stream.config.settings import LogFormat, LogLevel
+
+log = logging.getLogger("veilstream")
 
 LIBRARIES = {
     "faust": logging.WARNING,
@@ -123,6 +127,15 @@ def configure(level: LogLevel = "info", log_format: LogFormat = "auto") -> None:
     logging.getLogger("veilstream").setLevel(number)
     for name, least in LIBRARIES.items():
         logging.getLogger(name).setLevel(max(number, least))
+    threading.excepthook = _log_end_of_thread
+
+
+def _log_end_of_thread(thread_end: threading.ExceptHookArgs) -> None:
+    """Log the error that ended a thread, in the format of the log: Python would print its stack to stderr as it is."""
+    if issubclass(thread_end.exc_type, asyncio.CancelledError):
+        return  # a stop cancels what a client waits for; while the broker is away this ends the thread of a consumer
+    error = thread_end.exc_value
+    log.error("a thread ended: %s", thread_end.exc_type.__name__, exc_info=error)
 
 
 def _renderer(log_format: LogFormat) -> structlog.typing.Processor:

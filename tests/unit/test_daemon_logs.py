@@ -48,6 +48,30 @@ sys.exit(ending(work, Path("out")))
 """
 
 
+THREADS = """
+import asyncio, threading
+from stream.daemon import logs
+
+logs.configure("info", "json")
+
+def end(error):
+    raise error
+
+for error in (asyncio.CancelledError(), KeyError("x")):
+    thread = threading.Thread(target=end, args=(error,))
+    thread.start()
+    thread.join()
+"""
+
+
+def test_a_thread_that_ends_by_an_error_is_one_line() -> None:
+    """A stop while the broker was away printed a stack of thirty lines, which a collector of JSON cannot read."""
+    done = subprocess.run([sys.executable, "-c", THREADS], cwd=ROOT, capture_output=True, text=True, check=True)
+    (line,) = map(json.loads, done.stderr.splitlines())
+    assert line["event"] == "a thread ended: KeyError"
+    assert "Traceback" in line["exception"]
+
+
 @pytest.mark.parametrize(("why", "code", "errors"), [("refusal", 4, 1), ("crash", 1, 3)])
 def test_a_refusal_is_one_line_and_a_crash_has_its_traceback(why: str, code: int, errors: int) -> None:
     """A request that the client repeats is a warning in both."""

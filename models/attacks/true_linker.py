@@ -110,17 +110,32 @@ def real_links(pair: ReleasePair, partner: Ints) -> Ints:
     InputError
         If `partner` does not name one partner for each earlier case, or one partner twice.
     """
-    row_of_case = pair.earlier.row_of_case
-    _refuse_ambiguous(partner, len(row_of_case))
-    # As int64: a product of two numbers of variants follows.
-    before = pair.earlier.known_variant[row_of_case].astype(np.int64)
-    partner_row = pair.later.row_of_case[partner]
-    after = np.where(partner >= 0, pair.later.known_variant[partner_row], -1)
-    # Both variants in one integer, which sorts as the pair of them does; 0 in the place of no partner.
-    width = pair.n_known + 1
-    keys, count = np.unique(before * width + after + 1, return_counts=True)
-    variant, partner_variant = keys // width, keys % width - 1
-    return np.column_stack((variant, partner_variant, count)).astype(np.int64)
+    known_of_case = pair.earlier.known_variant[pair.earlier.row_of_case]
+    later_known = pair.later.known_variant[pair.later.row_of_case]
+    links, records = _coded_links(known_of_case, later_known, partner, pair.n_known)
+    variant, partner_code = np.divmod(links, pair.n_known + 1)
+    return np.column_stack((variant, partner_code - 1, records)).astype(np.int64)
+
+
+def _coded_links(known_of_case: Codes, later_known: Codes, partner: Ints, n_known: int) -> tuple[Ints, Ints]:
+    """Return each link of the real linker as one integer, ascending, and the records of each.
+
+    The integer is the known variant times (n_known + 1), plus its partner's known variant plus 1 (0: no partner). It
+    sorts as the pair of variants does.
+
+    Parameters
+    ----------
+    known_of_case, later_known
+        Known variant of each case of the earlier and of the later release.
+    partner
+        As of `real_links`.
+    n_known
+        Number of known variants.
+    """
+    _refuse_ambiguous(partner, len(known_of_case))
+    partner_known = np.where(partner >= 0, later_known[partner], -1)
+    of_cases = known_of_case.astype(np.int64) * (n_known + 1) + partner_known + 1
+    return np.unique(of_cases, return_counts=True)
 
 
 def _refuse_ambiguous(partner: Ints, n_cases: int) -> None:
@@ -312,16 +327,11 @@ def _result(shared: SharedPairs, n: int, minima: Minima, release: int, starts: I
 def _link_changes(shared: SharedPairs, earlier: Sequence[NumberedRelease], partners: Iterable[Ints]) -> LinkChanges:
     """List the differences between the real links of each earlier release and those of the release before it."""
     later_known = shared.known_of_case(shared.later)
-    # A link as one integer: known variant, then its partner's known variant plus 1 (0: no partner).
-    width = shared.n_known + 1
     before_links, before_records = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
     links, records, sizes = [], [], []
     for release, partner in zip(earlier, partners, strict=True):
-        variant_of_case = shared.known_of_case(release)
-        _refuse_ambiguous(partner, len(variant_of_case))
-        partner_known = np.where(partner >= 0, later_known[partner], -1)
-        of_cases = variant_of_case.astype(np.int64) * width + partner_known + 1
-        release_links, release_records = np.unique(of_cases, return_counts=True)
+        known_of_case = shared.known_of_case(release)
+        release_links, release_records = _coded_links(known_of_case, later_known, partner, shared.n_known)
         all_links, place = np.unique(np.concatenate((before_links, release_links)), return_inverse=True)
         signed_records = np.concatenate((-before_records, release_records))
         change = np.bincount(place, signed_records, len(all_links)).astype(np.int64)
@@ -330,7 +340,7 @@ def _link_changes(shared: SharedPairs, earlier: Sequence[NumberedRelease], partn
         records.append(change[has_changed])
         sizes.append(len(links[-1]))
         before_links, before_records = release_links, release_records
-    variant, partner_code = np.divmod(np.concatenate(links), width)
+    variant, partner_code = np.divmod(np.concatenate(links), shared.n_known + 1)
     return LinkChanges(
         start=starts_of(np.asarray(sizes)),
         variant=variant.astype(np.int32),

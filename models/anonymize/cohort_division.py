@@ -262,7 +262,7 @@ def frequent(log: EventLog, classes: Iterable[Column], bounds: TlkcBounds) -> li
     """Return the frequent activities that are worth waiting for.
 
     An activity is left out if K cases have it and one class has more than C of them: waiting does not cure
-    such a share, and value-blind bans take the activity from all cases.
+    such a share, and a ban takes the activity from all cases.
 
     Parameters
     ----------

@@ -147,6 +147,9 @@ TOO_LARGE = (
     "(`veilstream topics check` names the topics of the daemon and the size that they need)"
 )
 
+CLOSED = "socket disconnected"
+"""Text of a client's error about a connection that the broker has closed."""
+
 NAME_OF_A_TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 """Names that Kafka allows. Anything else in an error is not shown."""
 
@@ -192,6 +195,9 @@ def _explain(error: Exception, source: Source, connection: Exception | None) -> 
         reason = f"no broker answers us ({type(error).__name__})"
         if connection is not None:
             reason += f", the last connection failed: {_without_type(connection)}"
+            if CLOSED in str(connection) and source.security.protocol.startswith("sasl"):
+                # The client often loses the broker's answer, since the end of the connection comes with it.
+                reason += " (as by a broker that refuses user or password)"
         return f"{broker}: {reason}; check source.bootstrap and source.security"
     if forbidden(error):
         return f"{broker}: {not_allowed(error)}"

@@ -258,6 +258,18 @@ def test_the_line_of_a_silent_broker_says_why_connections_failed(failed: list[er
     assert not any(isinstance(handler, FailedConnections) for handler in logging.getLogger("kafka").handlers)
 
 
+@pytest.mark.parametrize("protocol", ["sasl_ssl", "ssl"])
+def test_a_closed_connection_may_be_a_wrong_password(protocol: Literal["sasl_ssl", "ssl"]) -> None:
+    """After a password was changed, the client mostly reports a closed connection: its log has no other cause."""
+    login = {"mechanism": "SCRAM-SHA-512", "username": "vera", "password": "x"} if protocol == "sasl_ssl" else {}
+    source = Source.model_validate({"topics": ["t"], "security": {"protocol": protocol, **login}})
+    closed = errors.KafkaConnectionError("socket disconnected")
+    said = str(fault(errors.KafkaTimeoutError(), source, closed))
+    assert ("(as by a broker that refuses user or password); check " in said) == (protocol == "sasl_ssl")
+    other = errors.KafkaConnectionError("Handshake failed")
+    assert "password" not in str(fault(errors.KafkaTimeoutError(), source, other))
+
+
 @pytest.mark.parametrize("error", [errors.MessageSizeTooLargeError(), aiokafka_errors.MessageSizeTooLargeError("42")])
 def test_a_refused_size_names_the_setting(error: Exception) -> None:
     """Ingest ended with a stack and the name of a class, again at each start."""

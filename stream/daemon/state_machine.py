@@ -639,15 +639,22 @@ class ActiveCoordinator:
 
 def warn_of_changed_rules(former: FoldRules, rules: FoldRules) -> None:
     """Log changes by which cases leave later than a person may expect, or not at all."""
+    # No such case is completed here: a case that leaves too late harms nobody, and one that leaves too early cannot be
+    # called back.
+    silence = "after process.completion.inactivity"
+    if rules.inactivity is None:
+        silence = "never, since process.completion.inactivity is not set: set it, or no release shows these cases"
     if set(rules.end_activities) - set(former.end_activities):
         log.warning(
             "process.completion: the new end_activities hold for events from now on; cases that had them before "
-            "are complete only after process.completion.inactivity"
+            "are complete with a later one, or %s",
+            silence,
         )
     if rules.end_all and set(rules.end_all) != set(former.end_all):
         log.warning(
             "process.completion: the new end_all holds for events from now on; cases that had all of them before are "
-            "complete with their next event, or after process.completion.inactivity"
+            "complete with their next event, or %s",
+            silence,
         )
     present_names = {publication.name for publication in rules.publications}
     for publication in former.publications:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -155,6 +156,10 @@ def test_changes_by_which_cases_leave_late_or_never_are_logged(caplog: pytest.Lo
     assert _warned(caplog, rules(once("p")), rules(once("p"))) == []
     (ends,) = _warned(caplog, rules(once("p")), rules(once("p"), end_all=("a", "b")))
     assert "the new end_all holds for events from now on" in ends
+    assert "with their next event, or never, since process.completion.inactivity is not set" in ends
+    silent = replace(rules(once("p")), inactivity=5)
+    (ends,) = _warned(caplog, silent, replace(silent, end_activities=("a",)))
+    assert ends.endswith("complete with a later one, or after process.completion.inactivity")
     assert _warned(caplog, rules(once("p"), end_all=("a", "b")), rules(once("p"))) == []
     (lost,) = _warned(caplog, rules(everything), rules(once("p")))
     assert 'p: with cases = "completed" no release shows a case again' in lost

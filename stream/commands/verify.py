@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from stream.release.verdict import Verdict
 
 PANEL = "Operate"
-COUNTS = ("releases", "files", "waiting", "burned", "withheld", "held", "rejected", "epsilon", "delta")
+COUNTS = ("releases", "files", "waiting", "burned", "withheld", "held", "rejected", "superseded", "epsilon", "delta")
 
 
 BEFORE_ANY_ATTEMPT = (

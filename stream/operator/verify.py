@@ -93,6 +93,8 @@ class Checked:
     """Cuts that released nothing because they waited, for more cases or behind a held release."""
     held: int = 0
     rejected: int = 0
+    superseded: int = 0
+    """Held releases that a later one replaced before a person decided."""
     files: int = 0
     bytes: int = 0
     epsilon: float = 0.0
@@ -296,8 +298,10 @@ class _Publication:
                 self._wrong("ledger", "is of a cut that was withheld", number)
             if state == "held":
                 self._held(number, seal.body)
-            elif state in ("rejected", "superseded"):
+            elif state == "rejected":
                 self.checked.rejected += 1
+            elif state == "superseded":
+                self.checked.superseded += 1
             else:
                 self._release(number, seal.body)
                 self.last_released = number

@@ -150,7 +150,9 @@ def test_a_newer_candidate_takes_the_place_of_a_held_one(tmp_path: Path) -> None
     assert (held.number, held.manifest["previous"], held.manifest["chain"]["previous_manifest"]) == (4, None, None)
     decide(tmp_path, "approve", number=4)
     assert visible(tmp_path) == ["release-000004"]
-    assert verify(tmp_path / "out").problems == []
+    checked = verify(tmp_path / "out")
+    assert checked.problems == []
+    assert (checked.publications[0].rejected, checked.publications[0].superseded) == (0, 3)  # no person rejected any
     assert verifier.verify(tmp_path / "out") == []
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
@@ -142,10 +143,11 @@ MOSTLY_NUMBERS = Fraction(9, 10)
 def warnings_of_mixed_numbers(
     log: EventLog, names: Sequence[str], bins: Mapping[str, Edges] | None = None, cases: Ints | None = None
 ) -> list[str]:
-    """Return a warning for each sensitive attribute with numbers that are not counted as numbers.
+    """Return a warning for each sensitive attribute with numbers or booleans that are counted as texts.
 
     An attribute has one type. One text among its numbers (`"<5"`, or `"12"` in quotes) or one boolean makes all of them
     texts, and so does a decimal comma or a last zero (`1.50`). Then no quartiles are formed, and C bounds each number.
+    Of `true` and `"true"` it bounds each share alone, though both mean the same.
 
     Parameters
     ----------
@@ -161,7 +163,7 @@ def warnings_of_mixed_numbers(
         if is_numeric(column):
             continue
         texts_like_numbers = [isinstance(value, str) and _is_number(value) for value in column.values]
-        numbers = [isinstance(value, (int, float)) and not isinstance(value, bool) for value in column.values]
+        numbers = [isinstance(value, (int, float, Decimal)) and not isinstance(value, bool) for value in column.values]
         others = [not _names_no_value(value) for value in column.values]
         for place, value_is_number in enumerate(numbers):
             others[place] = others[place] and not value_is_number and not texts_like_numbers[place]
@@ -170,7 +172,10 @@ def warnings_of_mixed_numbers(
             for flags in (texts_like_numbers, numbers, others)
         )
         likely = [value for like, value in zip(texts_like_numbers, column.values, strict=True) if like]
+        effect = "all its values are texts then, so C bounds each single number and no range of them"
         remedy = "write numbers as numbers, with a point, at the source"
+        booleans = np.array([isinstance(value, bool) for value in column.values], dtype=np.bool_)
+        n_booleans = _cases_with(column, booleans, cases)
         if n_numbers and n_like + n_others:
             n_cases, problem = n_like + n_others, "that is no number, beside numbers"
         elif n_others and n_like >= MOSTLY_NUMBERS * (n_like + n_others):
@@ -181,13 +186,14 @@ def warnings_of_mixed_numbers(
             # A reader takes texts for numbers only if none of them would be written otherwise, as 1.50 is.
             n_cases, problem = n_like, "that is a number written as text"
             remedy = "give its ranges (bins) if it is a measurement"
+        elif 0 < n_booleans < n_like + n_others:
+            n_cases, problem = n_booleans, "that is a boolean, beside texts"
+            effect = 'true and the text "true" are two values then, and C bounds the share of each alone'
+            remedy = "write them alike at the source"
         else:
             continue
         subject = "1 case has" if n_cases == 1 else f"{n_cases} cases have"
-        warnings.append(
-            f"{subject} a value of the sensitive attribute {name!r} {problem}: all its values are texts then, so C "
-            f"bounds each single number and no range of them; {remedy}"
-        )
+        warnings.append(f"{subject} a value of the sensitive attribute {name!r} {problem}: {effect}; {remedy}")
     return warnings
 
 

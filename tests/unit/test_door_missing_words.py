@@ -102,6 +102,7 @@ BESIDE = "that is no number, beside numbers: all its values are texts then"
 @pytest.mark.parametrize(
     ("values", "said"),
     [
+        ([Decimal("34.5"), "<5"], f"1 case has a value of the sensitive attribute 'S' {BESIDE}"),
         ([34, "12", 36], f"1 case has a value of the sensitive attribute 'S' {BESIDE}"),
         ([34, "<5", "<5"], f"2 cases have a value of the sensitive attribute 'S' {BESIDE}"),
         ([34.5, True, False], f"2 cases have a value of the sensitive attribute 'S' {BESIDE}"),
@@ -114,6 +115,10 @@ BESIDE = "that is no number, beside numbers: all its values are texts then"
         (["250", "401"], None),
         (["flu", "1,5"], None),
         ([True, False], None),
+        (
+            [True, False, "yes"],
+            "2 cases have a value of the sensitive attribute 'S' that is a boolean, beside texts: true",
+        ),
     ],
 )
 def test_numbers_that_count_as_texts_are_reported(values: list[Any], said: str | None) -> None:

@@ -236,8 +236,8 @@ model: the best of six by this miner, chosen on its own noisy traces; DPIM finds
 Fitness (token replay) and precision are those of the model on the true log; F1 is a mean over
 releases, with the least and the largest. delta is 1e-6 (DPIM claims none), activities are declared public, and one case
 is the unit of every claim. `-`: no counts are released, or one model needs more than {MODEL_LIMIT} CPU s to
-measure. A release of AIM or DPIM may take {PEER_LIMIT} CPU s. Releases: five of each program, three of AIM. On BPIC
-2012 DFG errors alone are measured: replay takes minutes a model. DPIM releases no counts, so it has no figure there.
+measure. A release of AIM or DPIM may take {PEER_LIMIT} CPU s. Releases: five of each program, three of AIM, one of DPIM
+on BPIC 2012. There DFG errors alone are measured: replay takes minutes a model, and DPIM releases no counts.
 
 * **AIM** (McKenna et al. 2022, arXiv 2201.12677) runs as its authors ship it (`mechanisms/aim.py` of
   ryan112358/private-pgm at 4d2b3c5, Apache 2.0, with `mbi` 1.1.0), with its defaults, on rows (previous activity, next

@@ -433,7 +433,7 @@ def utility(
     Raises
     ------
     InputError
-        An unknown option, or a perspective that the release does not show.
+        An unknown option, a perspective that the release does not show, or a release in place of the original.
 
     Examples
     --------
@@ -443,10 +443,11 @@ def utility(
     >>> 0 < result.document["data_utility"] <= 1
     True
     """
-    from models.utility.comparison import AGREEMENTS, compare, sentences
+    from models.utility.comparison import AGREEMENTS, compare, refuse_swapped, sentences
 
     before = given_log(log_of(original), columns, timezone, time_format, "the original")
     after = given_log(log_of(released), columns, timezone, time_format, "the release")
+    refuse_swapped(before.time_basis, after.time_basis)
     body = compare(before.log, after.log, tuple(listed(perspective)), T, fitness)
     rows: list[dict[str, Any]] = [{"measure": "data utility", "value": body["data_utility"]}]
     for name in AGREEMENTS:

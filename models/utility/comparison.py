@@ -111,6 +111,26 @@ def check_options(T: str, fitness: str) -> None:
     check_choice("T", T, NANOSECONDS)
 
 
+def refuse_swapped(original_times: str | None, released_times: str | None) -> None:
+    """Refuse logs in the wrong order: the figures of the reverse comparison look as plausible.
+
+    Parameters
+    ----------
+    original_times, released_times
+        Meaning of the times that each log states (`time_basis`); None if it states none. Only releases state one.
+
+    Raises
+    ------
+    InputError
+        If the first log is a release, and the second one is not known to be one.
+    """
+    if original_times is not None and released_times is None:
+        raise InputError(
+            f"the first log states that it is a release (times: {original_times}), and the second one does not: give "
+            "the original first, then the release"
+        )
+
+
 def _of_times(original: EventLog, released: EventLog) -> Mapping[str, Any]:
     """Measure the times of events, in addition to the distance of edges."""
     from models.utility.graphs import bottlenecks

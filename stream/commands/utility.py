@@ -37,10 +37,11 @@ def command(
 ) -> None:
     """Compare a release with its original: variants, graphs, times, bottlenecks, and the discovered model."""
     from connectors import read_log
-    from connectors.logs import read_released
-    from models.utility.comparison import STEPS, check_options, compare
+    from connectors.logs import declared_times, read_released
+    from models.utility.comparison import STEPS, check_options, compare, refuse_swapped
 
     check_options(T, fitness)
+    refuse_swapped(declared_times(original), declared_times(released))
     carries = tuple(options.split(perspective))
     logs: list[EventLog] = []
     cases: tuple[Ints | None, Ints | None] = (None, None)

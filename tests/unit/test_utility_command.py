@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import veilstream as vs
 from connectors import write_log
 from models.eventlog import EventLog
 from stream.commands import execute as run
@@ -54,6 +55,22 @@ def test_documented_json(original: Path, tmp_path: Path, capfdbinary: Any) -> No
     assert found["emd_frequency"] == found["mae_frequency"] == 1.0
     assert found["emd_time_months"] == pytest.approx(1 / 60 / 720)
     assert found["bottlenecks"]["edges_shared"] == 1
+
+
+def test_a_release_in_place_of_the_original_is_refused(
+    original: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Fitness and precision change places then, and nobody sees it from the figures."""
+    release = vs.anonymize(str(original), K=2, C=1)
+    path = tmp_path / "release.xes.gz"
+    release.save(path)
+    with pytest.raises(vs.InputError, match="give the original first"):
+        vs.utility(release, str(original), fitness="none")
+    assert run(["utility", str(path), str(original), "--fitness", "none"]) == 2
+    assert "the first log states that it is a release (times: ordinal)" in " ".join(capsys.readouterr().err.split())
+    assert run(["utility", str(original), str(path), "--fitness", "none"]) == 0
+    assert run(["utility", str(path), str(path), "--fitness", "none"]) == 0
+    assert vs.utility(str(original), release, fitness="none").document["data_utility"] > 0
 
 
 def test_a_release_with_pseudonyms_and_without_times(original: Path, tmp_path: Path, capfd: Any) -> None:

@@ -20,7 +20,7 @@ import msgspec
 
 from connectors.files import FileOps, Writer, bytes_writer
 from connectors.store.base import PUBLIC, digest
-from models.errors import InputError, RefusedError, kind_of
+from models.errors import InputError, RefusedError, kind_of, shortage
 from stream.ledger.layout import KEY, OPERATOR, OperatorLayout
 
 KEY_BYTES = 32
@@ -97,7 +97,10 @@ class OperatorFolder:
             ignored_by_git(output)
             self._lock: IO[str] = self.layout.lock.open("a")
         except OSError as error:
-            raise kind_of(error)(f"{output}: cannot be written ({error.strerror})") from None
+            # With code 2 a container waits for a person, also after the disk can be written again.
+            raise shortage(error, str(output)) or InputError(
+                f"{output}: cannot be written ({error.strerror})"
+            ) from None
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
@@ -374,7 +377,7 @@ def create_key(path: Path) -> None:
     except FileExistsError:
         raise InputError(f"{path}: already exists; a second key would make one person count as two") from None
     except OSError as error:
-        raise kind_of(error)(f"{path}: cannot be written ({error.strerror})") from None
+        raise shortage(error) or InputError(f"{path}: cannot be written ({error.strerror})") from None
     with os.fdopen(handle, "w") as file:
         file.write(secrets.token_hex(KEY_BYTES) + "\n")
         file.flush()

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from connectors.kafka.source import Source
-from models.errors import RefusedError, VeilstreamError
+from models.errors import RefusedError, UnavailableError, VeilstreamError
 from stream.commands import execute
 from stream.config.settings import Settings
 from stream.daemon import coordinator as coordinators
@@ -27,7 +27,7 @@ from stream.daemon.state_machine import CoordinatorContext
 from stream.daemon.status import StatusFile
 from stream.daemon.worker_status import WorkerStatusFile, stopped_partitions
 from stream.ledger import release_record
-from stream.ledger.folder import OperatorFolder
+from stream.ledger.folder import OperatorFolder, create_key
 from stream.ledger.sqlite import SqliteLedger
 from stream.release import audit_document
 from stream.run.exporter import Metrics
@@ -120,6 +120,26 @@ def test_a_write_that_was_cut_off_is_no_foreign_file(tmp_path: Path, capsys: pyt
     assert "operator/started_build.json.new: a write that was cut off; the next start removes it" in shown
     with _service(tmp_path, settings):
         assert not leftover.exists()
+
+
+def test_a_start_on_a_disk_that_became_read_only_is_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It ended with 2, as for a wrong path, with which a container waits for ever, though the disk was mended."""
+
+    def refuse(path: object, *_arguments: Any) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(path))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "chmod", refuse)
+        with pytest.raises(UnavailableError, match="start again when the disk can be written") as ended:
+            OperatorFolder(tmp_path / "out")
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "open", refuse)
+        with pytest.raises(UnavailableError, match=r"key: Read-only file system") as no_key:
+            create_key(tmp_path / "key")
+    assert (ended.value.exit_code, no_key.value.exit_code) == (1, 1)
+    OperatorFolder(tmp_path / "out").close()
 
 
 def test_another_error_of_the_system_keeps_its_stack_trace(caplog: pytest.LogCaptureFixture) -> None:

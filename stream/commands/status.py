@@ -45,7 +45,9 @@ def _local(output: Path, json: bool) -> int:
 
     status = read_status(output)
     if status is None:
-        missing = "no coordinator has run here" if output.exists() else "there is no such folder"
+        missing = "there is no such folder"
+        if output.exists():
+            missing = "no coordinator has run here, or its first start failed (read its log)"
         raise InputError(f"{output}: {missing}; give the coordinator's folder with -o, or its broker with --bootstrap")
     now = time.time()
     reason, age = standstill(status, now), max(0.0, now - status["at"])

@@ -174,6 +174,12 @@ def test_a_start_that_fails_replaces_the_reason_of_the_run_before(
         assert (read_status(tmp_path) or {})["position"] == 7
 
 
+def test_a_first_start_that_failed_is_thought_of(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A daemon whose first start fails leaves no status: `status` sent its operator to look for another folder."""
+    assert execute(["status", "-o", str(tmp_path)]) == 2
+    assert "or its first start failed (read its log)" in " ".join(capsys.readouterr().err.split())
+
+
 def test_an_ingest_worker_leaves_the_status_of_the_coordinator(tmp_path: Path, run: Any) -> None:
     """Its failure says nothing about the coordinator of the folder."""
     status_of(tmp_path, state="stopped", ended_by="the disk is full", pid=gone())

@@ -36,6 +36,15 @@ class ColumnNames:
         unknown = sorted(set(columns or {}) - {"case", "activity", "time", "resource", "lifecycle"})
         if unknown:
             raise InputError(f"columns: {', '.join(unknown)} unknown; map case, activity, time, resource or lifecycle")
+        parts_of_column: dict[str, list[str]] = {}
+        for part in ("case", "activity", "time"):
+            if part in (columns or {}):
+                parts_of_column.setdefault((columns or {})[part], []).append(part)
+        for column, parts in parts_of_column.items():
+            if len(parts) > 1:
+                raise InputError(
+                    f"columns: {column!r} is given as {' and '.join(parts)}; each needs a column of its own"
+                )
         return cls(**(columns or {}))
 
     @property

@@ -12,6 +12,7 @@ from connectors.frame import MOST_COLUMNS
 from connectors.logs import read_log
 from connectors.reading import Reading
 from models.errors import InputError
+from stream.commands import execute
 
 NAMES = {"case": "Patient", "activity": "Schritt", "time": "Zeit"}
 
@@ -73,3 +74,12 @@ def test_a_wide_frame_is_refused() -> None:
     frame = pd.DataFrame([["x"] * (MOST_COLUMNS + 1)])
     with pytest.raises(InputError, match=f"{MOST_COLUMNS + 1} columns"):
         vs.risk(frame, projection="A", points="1", columns={"case": "0", "activity": "1", "time": "2"})
+
+
+def test_one_column_for_two_parts_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each case had one activity, its own id, so nearly all was suppressed, and nobody learned why."""
+    path = tmp_path / "log.csv"
+    path.write_text("id,step,time\n1,a,2024-01-01T00:00:00Z\n", encoding="utf-8")
+    columns = "case=id,activity=id,time=time"
+    assert execute(["anonymize", str(path), "--columns", columns, "-o", str(tmp_path / "out.csv")]) == 2
+    assert "'id' is given as case and activity; each needs a column of its own" in capsys.readouterr().err

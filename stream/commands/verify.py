@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from stream.release.verdict import Verdict
 
 PANEL = "Operate"
-COUNTS = ("releases", "files", "waiting", "burned", "withheld", "held", "rejected", "superseded", "epsilon", "delta")
+COUNTS = ("releases", "files", "waiting", "burned", "withheld", "held", "rejected", "epsilon", "delta")
 
 
 BEFORE_ANY_ATTEMPT = (
@@ -80,6 +80,8 @@ def command(
         if row.waited:
             cuts = "1 cut" if row.waited == 1 else f"{row.waited} cuts"
             console.print(f"note: {cuts} of {row.name} waited and released nothing")
+        if row.superseded:
+            console.print(f"note: held releases of {row.name} that a later one replaced: {row.superseded}")
         if row.epsilon:
             console.print(f"note: epsilon and delta of {row.name}: {RULE_TEXTS[row.rule]}")
     for note in result.notes:

@@ -139,7 +139,7 @@ def test_rejected_its_number_and_its_charge_stay_used(world: Path, capsys: pytes
     assert verify(world / "out").problems == []
 
 
-def test_a_newer_candidate_takes_the_place_of_a_held_one(tmp_path: Path) -> None:
+def test_a_newer_candidate_takes_the_place_of_a_held_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """`supersede`: nobody decides on what is out of date, each is on the record, and the last one follows no other."""
     sample(tmp_path)
     configured(tmp_path, {**PLAIN, "hold": "supersede"})
@@ -153,6 +153,9 @@ def test_a_newer_candidate_takes_the_place_of_a_held_one(tmp_path: Path) -> None
     checked = verify(tmp_path / "out")
     assert checked.problems == []
     assert (checked.publications[0].rejected, checked.publications[0].superseded) == (0, 3)  # no person rejected any
+    capsys.readouterr()
+    assert execute(["verify", str(tmp_path / "out")]) == 0
+    assert "held releases of plain that a later one replaced: 3" in " ".join(capsys.readouterr().out.split())
     assert verifier.verify(tmp_path / "out") == []
 
 

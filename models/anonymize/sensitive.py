@@ -11,7 +11,7 @@ import itertools
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -160,41 +160,59 @@ def warnings_of_mixed_numbers(
         if name not in present_names:
             continue
         column = log.case_values(name)
-        if is_numeric(column):
-            continue
-        texts_like_numbers = [isinstance(value, str) and _is_number(value) for value in column.values]
-        numbers = [isinstance(value, (int, float, Decimal)) and not isinstance(value, bool) for value in column.values]
-        others = [not _names_no_value(value) for value in column.values]
-        for place, value_is_number in enumerate(numbers):
-            others[place] = others[place] and not value_is_number and not texts_like_numbers[place]
-        n_like, n_numbers, n_others = (
-            _cases_with(column, np.asarray(flags, dtype=np.bool_), cases)
-            for flags in (texts_like_numbers, numbers, others)
-        )
-        likely = [value for like, value in zip(texts_like_numbers, column.values, strict=True) if like]
-        effect = "all its values are texts then, so C bounds each single number and no range of them"
-        remedy = "write numbers as numbers, with a point, at the source"
-        booleans = np.array([isinstance(value, bool) for value in column.values], dtype=np.bool_)
-        n_booleans = _cases_with(column, booleans, cases)
-        if n_numbers and n_like + n_others:
-            n_cases, problem = n_like + n_others, "that is no number, beside numbers"
-        elif n_others and n_like >= MOSTLY_NUMBERS * (n_like + n_others):
-            n_cases, problem = n_others, "that is no number, beside numbers"
-        elif not n_others and any("," in value for value in likely):
-            n_cases, problem = n_like, "that is a number written as text, with a decimal comma"
-        elif not n_others and any("." in value for value in likely):
-            # A reader takes texts for numbers only if none of them would be written otherwise, as 1.50 is.
-            n_cases, problem = n_like, "that is a number written as text"
-            remedy = "give its ranges (bins) if it is a measurement"
-        elif 0 < n_booleans < n_like + n_others:
-            n_cases, problem = n_booleans, "that is a boolean, beside texts"
-            effect = 'true and the text "true" are two values then, and C bounds the share of each alone'
-            remedy = "write them alike at the source"
-        else:
-            continue
-        subject = "1 case has" if n_cases == 1 else f"{n_cases} cases have"
-        warnings.append(f"{subject} a value of the sensitive attribute {name!r} {problem}: {effect}; {remedy}")
+        doubt = None if is_numeric(column) else _doubt_about_numbers(column, cases)
+        if doubt is not None:
+            n_cases, problem = doubt
+            subject = "1 case has" if n_cases == 1 else f"{n_cases} cases have"
+            warnings.append(f"{subject} a value of the sensitive attribute {name!r} {problem}")
     return warnings
+
+
+_ALL_ARE_TEXTS = "all its values are texts then, so C bounds each single number and no range of them"
+_AT_THE_SOURCE = f"{_ALL_ARE_TEXTS}; write numbers as numbers, with a point, at the source"
+
+
+def _doubt_about_numbers(column: Column, cases: Ints | None) -> tuple[int, str] | None:
+    """Return how many cases have the values that were hardly meant as texts, and what is wrong with them."""
+    writings = [_writing_of(value) for value in column.values]
+
+    def cases_with(*chosen: Writing) -> int:
+        return _cases_with(column, np.array([writing in chosen for writing in writings], dtype=np.bool_), cases)
+
+    numbers, numbers_as_text = cases_with("number"), cases_with("number as text")
+    booleans, others = cases_with("boolean"), cases_with("boolean", "text")
+    if numbers and numbers_as_text + others:
+        return numbers_as_text + others, f"that is no number, beside numbers: {_AT_THE_SOURCE}"
+    if others and numbers_as_text >= MOSTLY_NUMBERS * (numbers_as_text + others):
+        return others, f"that is no number, beside numbers: {_AT_THE_SOURCE}"
+    if not others:
+        texts = [value for value, writing in zip(column.values, writings, strict=True) if writing == "number as text"]
+        if any("," in text for text in texts):
+            return numbers_as_text, f"that is a number written as text, with a decimal comma: {_AT_THE_SOURCE}"
+        if any("." in text for text in texts):
+            # A reader takes texts for numbers only if none of them would be written otherwise, as 1.50 is.
+            remedy = "give its ranges (bins) if it is a measurement"
+            return numbers_as_text, f"that is a number written as text: {_ALL_ARE_TEXTS}; {remedy}"
+    if 0 < booleans < numbers_as_text + others:
+        return booleans, (
+            'that is a boolean, beside texts: true and the text "true" are two values then, and C bounds the share of '
+            "each alone; write them alike at the source"
+        )
+    return None
+
+
+Writing = Literal["number", "number as text", "boolean", "text", "no value"]
+
+
+def _writing_of(value: Any) -> Writing:
+    """Return as what a value is written."""
+    if _names_no_value(value):
+        return "no value"
+    if isinstance(value, bool):
+        return "boolean"
+    if isinstance(value, (int, float, Decimal)):
+        return "number"
+    return "number as text" if isinstance(value, str) and _is_number(value) else "text"
 
 
 def _cases_with(column: Column, is_chosen: Flags, cases: Ints | None) -> int:

@@ -13,9 +13,9 @@ def skip_high_water_mark() -> None:
 
     stage = State.stage
 
-    def staged(self: Any, record: Any, start: int, partition: Any, _before: int) -> Any:
+    def staged(self: Any, record: Any, start: int, partition: Any, _before: int, left_out: Any) -> Any:
         partition.hwm = -1
-        return stage(self, record, start, partition, -1)
+        return stage(self, record, start, partition, -1, left_out)
 
     State.stage = staged  # type: ignore[method-assign]
 
@@ -130,16 +130,13 @@ def cut_twice() -> None:
 
     from stream.run.service import ReleaseService
 
-    attempt = ReleaseService.attempt
-    decide = ReleaseService.decide
+    decide = ReleaseService.decide_attempt
 
-    def decided(self: Any, fold: Any, cut: Any) -> Any:
-        pipeline = self.pipelines[cut.publication]
-        one = attempt(self, fold, cut)
-        pipeline.attempt(replace(one, cut=one.cut + "b"))
-        return decide(self, fold, cut)
+    def decided(self: Any, publication: str, attempt: Any) -> Any:
+        self.pipelines[publication].attempt(replace(attempt, cut=attempt.cut + "b"))
+        return decide(self, publication, attempt)
 
-    ReleaseService.decide = decided  # type: ignore[method-assign]
+    ReleaseService.decide_attempt = decided  # type: ignore[method-assign]
 
 
 BUGS = {

@@ -44,7 +44,7 @@ WHERE = {
     "drop_dead_letters": ("ingest", "", "is not in the dlq"),
     "charge_late": ("coordinator", "", "before its charge"),
     "forget_charge": ("coordinator", "", "before its charge"),
-    "rename_first": ("coordinator", "", "stand, the ledger sealed"),
+    "rename_first": ("coordinator", "", "exist, the ledger sealed"),
     "cut_twice": ("coordinator", "", "nothing calls for"),
 }
 

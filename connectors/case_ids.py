@@ -83,16 +83,14 @@ def doubtful_case_ids(ids: Sequence[str], rows_of_case: Ints) -> list[str]:
     sentences = []
     placeholders = [case for case, name in enumerate(ids) if means_missing(name)]
     if placeholders:
-        n_rows = int(rows_of_case[placeholders].sum())
-        written = ", ".join(sorted({ids[case].strip() for case in placeholders}))
+        n_rows, written = _rows_and_words(ids, rows_of_case, placeholders)
         sentences.append(
             f"{n_rows} rows have a case id that exports write for a missing one ({written}): each such id is read as "
             "one case, whose rows may belong to different cases; remove these rows, or export them with their case id"
         )
     totals = [case for case, name in enumerate(ids) if name.strip().rstrip(":").casefold() in _TOTALS]
     if totals:
-        n_rows = int(rows_of_case[totals].sum())
-        written = ", ".join(sorted({ids[case].strip() for case in totals}))
+        n_rows, written = _rows_and_words(ids, rows_of_case, totals)
         sentences.append(
             f"{n_rows} rows have a case id that reports write in a row of totals ({written}): it is read as a case "
             "like the others; if these rows are no events, remove them"
@@ -111,6 +109,11 @@ def doubtful_case_ids(ids: Sequence[str], rows_of_case: Ints) -> list[str]:
             "read as a case of its own; if they mean the same case, write them alike"
         )
     return sentences
+
+
+def _rows_and_words(ids: Sequence[str], rows_of_case: Ints, cases: list[int]) -> tuple[int, str]:
+    """Return the number of rows of some cases, and their ids, each of which is a word of a fixed list."""
+    return int(rows_of_case[cases].sum()), ", ".join(sorted({ids[case].strip() for case in cases}))
 
 
 def _count_similar(ids: Sequence[str]) -> int:

@@ -90,7 +90,7 @@ def looser_terms(spec: PublicationSpec, seal: SealEntry, earlier: AuditDocument)
 
 
 RESOURCES_SHOW = {"roles": "roles", "process": "pseudonyms", "key": "pseudonyms", "raw": "names"}
-"""What resources leave as, by `named_by` of an audit; a later one shows more of an employee."""
+"""The form in which resources leave, by `named_by` of an audit; a later form shows more of an employee."""
 
 
 def _shown_more(spec: PublicationSpec, earlier: AuditDocument, place: str) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -327,7 +328,9 @@ def test_a_process_that_was_killed_while_its_state_opened_is_a_fault(
     _put(broker, b"start", start, 800)
     code, shown = _asked(broker, monkeypatch, capsys)
     assert code == 0
-    assert "a coordinator opens its state: process 7 on b, since 9" in shown
+    opening = re.search(r"a coordinator opens its state: process 7 on b, since (\d+) s", " ".join(shown.split()))
+    assert opening is not None
+    assert int(opening[1]) >= 120 + 800
     broker.records[-1] = (b"start", msgspec.json.encode(start), time.time() - 1000)
     code, shown = _asked(broker, monkeypatch, capsys)
     assert code == 4

@@ -14,6 +14,7 @@ import numpy as np
 
 from models.eventlog import Column, EventLog, Ints
 from models.missing_words import means_missing
+from models.spelling import DIFFERENCE, spelled_twice
 
 _SHORTENED = re.compile(r"\s*\d([.,]\d+)?E\+\d\d\s*")
 """Long numbers as a spreadsheet shows and then saves them: the last digits are gone."""
@@ -32,19 +33,26 @@ def doubts(log: EventLog) -> list[str]:
 
 
 def doubtful_activities(activity: Column) -> list[str]:
-    """Return a sentence on the activities that exports write for a missing one; none if there are no such."""
+    """Return a sentence on the activities that exports write for a missing one, and one on several spellings."""
+    sentences = []
     n_rows, written = _missing_words(activity)
-    if not n_rows:
-        return []
-    return [
-        f"{n_rows} rows have an activity that exports write for a missing one ({written}): each such word is read, and "
-        "released, as an activity like the others; if no activity is meant, remove these rows, or empty the field and "
-        "leave them out with --skip-bad-rows"
-    ]
+    if n_rows:
+        sentences.append(
+            f"{n_rows} rows have an activity that exports write for a missing one ({written}): each such word is read, "
+            "and released, as an activity like the others; if no activity is meant, remove these rows, or empty the "
+            "field and leave them out with --skip-bad-rows"
+        )
+    spellings = len(spelled_twice(activity.values))
+    if spellings:
+        sentences.append(
+            f"{spellings} activities differ from another one {DIFFERENCE}: each spelling is read as an activity of its "
+            "own, so fewer cases are alike and more events are removed; write them alike at the source"
+        )
+    return sentences
 
 
 def doubtful_values(name: str, column: Column) -> list[str]:
-    """Return a sentence on the words for a missing value that an attribute has; none if it has none.
+    """Return a sentence on the words for a missing value that an attribute has, and one on several spellings.
 
     Parameters
     ----------
@@ -53,13 +61,21 @@ def doubtful_values(name: str, column: Column) -> list[str]:
     column
         Its value in each row.
     """
+    sentences = []
     n_rows, written = _missing_words(column)
-    if not n_rows:
-        return []
-    return [
-        f"{name}: {n_rows} rows have a word that exports write for a missing value ({written}): it is read as a value "
-        "like the others, and among numbers it makes all of them texts; empty these fields if no value is known"
-    ]
+    if n_rows:
+        sentences.append(
+            f"{name}: {n_rows} rows have a word that exports write for a missing value ({written}): it is read as a "
+            "value like the others, and among numbers it makes all of them texts; empty these fields if no value is "
+            "known"
+        )
+    spellings = len(spelled_twice(column.values))
+    if spellings:
+        sentences.append(
+            f"{name}: {spellings} values differ from another one {DIFFERENCE}: each spelling is read as a value of its "
+            "own; write them alike at the source"
+        )
+    return sentences
 
 
 def _missing_words(column: Column) -> tuple[int, str]:
@@ -105,8 +121,8 @@ def doubtful_case_ids(ids: Sequence[str], rows_of_case: Ints) -> list[str]:
     similar = _count_similar(ids)
     if similar:
         sentences.append(
-            f"{similar} case ids differ from another one only by spaces around them or by .0 at the end, and each is "
-            "read as a case of its own; if they mean the same case, write them alike"
+            f"{similar} case ids differ from another one only by spaces around them, by upper and lower case or by .0 "
+            "at the end, and each is read as a case of its own; if they mean the same case, write them alike"
         )
     return sentences
 
@@ -131,7 +147,7 @@ def _count_similar(ids: Sequence[str]) -> int:
 
 
 def _plain_id(text: str) -> str:
-    """Return a case id without spaces around it, and a whole number without `.0`."""
-    bare = text.strip()
+    """Return a case id in lower case without spaces around it, and a whole number without `.0`."""
+    bare = text.strip().casefold()
     number = bare.removesuffix(".0")
     return number if number.isdecimal() else bare

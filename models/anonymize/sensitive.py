@@ -20,6 +20,7 @@ from models.anonymize.violations import TlkcBounds
 from models.errors import InputError
 from models.eventlog import Column, EventLog, Flags, Ints
 from models.missing_words import means_missing
+from models.spelling import DIFFERENCE, spelled_twice
 from models.variants import amounts, total
 
 Edges = Sequence[float]
@@ -133,6 +134,38 @@ def warnings_of_missing_words(
             f"{subject} a value of the sensitive attribute {name!r} that exports write for a missing one "
             f"({', '.join(sorted(words))}): {effect}; leave the field empty if no value is known"
         )
+    return warnings
+
+
+def warnings_of_spellings(
+    log: EventLog, names: Sequence[str], bins: Mapping[str, Edges] | None = None, cases: Ints | None = None
+) -> list[str]:
+    """Return a warning for each sensitive attribute with values that differ in spelling alone.
+
+    `HIV`, `hiv` and `HIV ` are three values. C bounds the share of each, and all cases of a group may have one of them.
+
+    Parameters
+    ----------
+    log, names, bins, cases
+        As for `warnings_of_missing_words`.
+    """
+    warnings = []
+    for name in names:
+        stored = [columns[name] for columns in (log.case_attributes, log.event_attributes) if name in columns]
+        # Most logs have no such texts, and then no value is looked at for each case.
+        if name in (bins or {}) or not any(spelled_twice(column.values) for column in stored):
+            continue
+        column = log.case_values(name)
+        used_codes = np.unique(column.codes[column.codes >= 0])
+        is_spelled_twice = np.zeros(len(column.values), dtype=np.bool_)
+        is_spelled_twice[used_codes[spelled_twice(column.values[code] for code in used_codes)]] = True
+        n_cases = _cases_with(column, is_spelled_twice, cases)
+        if n_cases:
+            warnings.append(
+                f"{n_cases} cases have a value of the sensitive attribute {name!r} that differs from another one "
+                f"{DIFFERENCE}: each spelling is a value of its own, and C bounds the share of each alone, not of all "
+                "together; write them alike at the source"
+            )
     return warnings
 
 

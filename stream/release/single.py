@@ -21,6 +21,7 @@ from models.anonymize.sensitive import (
     warnings_of_missing_words,
     warnings_of_mixed_numbers,
     warnings_of_several_values,
+    warnings_of_spellings,
 )
 from models.anonymize.tlkc import TlkcProblem
 from models.anonymize.values import written
@@ -273,6 +274,7 @@ def summary(
         bins = getattr(mechanism_, "bins", None)
         doubts += warnings_of_missing_words(exposure.log, exposure.sensitive, bins, exposure.cases)
         doubts += warnings_of_mixed_numbers(exposure.log, exposure.sensitive, bins, exposure.cases)
+        doubts += warnings_of_spellings(exposure.log, exposure.sensitive, bins, exposure.cases)
         if doubts:
             operator["warnings"] = [*operator.get("warnings", ()), *doubts]
     return {**result, **({"details": operator} if operator else {})}

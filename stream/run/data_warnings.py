@@ -14,6 +14,7 @@ from models.anonymize.sensitive import (
     warnings_of_missing_words,
     warnings_of_mixed_numbers,
     warnings_of_several_values,
+    warnings_of_spellings,
 )
 from models.eventlog import EventLog
 from models.missing_words import means_missing
@@ -82,13 +83,14 @@ class DataWarnings:
             log.warning("%s", warning)
 
     def _log_values(self, exposed: EventLog, mechanism: Mechanism) -> None:
-        """Log the attributes with words for a missing value, or with numbers that count as texts."""
+        """Log the attributes with words for a missing value, numbers that count as texts, or spellings."""
         bins = getattr(mechanism, "bins", None)
         for name in self._sensitive:
             if name in self._logged_for_values:
                 continue
             warnings = warnings_of_missing_words(exposed, [name], bins)
             warnings += warnings_of_mixed_numbers(exposed, [name], bins)
+            warnings += warnings_of_spellings(exposed, [name], bins)
             for warning in warnings:
                 self._logged_for_values.add(name)
                 log.warning("%s", warning)

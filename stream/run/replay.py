@@ -25,6 +25,7 @@ from models.anonymize.sensitive import (
     warnings_of_missing_words,
     warnings_of_mixed_numbers,
     warnings_of_several_values,
+    warnings_of_spellings,
 )
 from models.errors import InputError, RefusedError
 from models.eventlog import EventLog
@@ -253,6 +254,7 @@ class Replay:
                 all_bins = [getattr(mechanism, "bins", {}) for mechanism in mechanisms]
                 unbinned = [name for name in sensitive if not all(name in bins for bins in all_bins)]
                 outcome.doubtful_values += warnings_of_mixed_numbers(log, unbinned)
+                outcome.doubtful_values += warnings_of_spellings(log, unbinned)
             resume = Resume(self.service, log, until)
             fold, outcome.warning = resume.fold, resume.warning
             run = _ReplayRun(self.service, fold, self.on_progress, self.watch)

@@ -12,7 +12,7 @@ from connectors.logs import read_log
 from connectors.reading import Reading
 from stream.commands import execute
 
-SIMILAR = "2 case ids differ from another one only by spaces around them or by .0 at the end"
+SIMILAR = "2 case ids differ from another one only by spaces around them, by upper and lower case or by .0 at the end"
 
 
 def _log(folder: Path, *ids: str) -> Path:
@@ -27,6 +27,7 @@ def _log(folder: Path, *ids: str) -> Path:
     [
         (("1", "1 ", "2"), SIMILAR),
         (("1.0", "1", "2"), SIMILAR),
+        (("Pat-1", "pat-1", "Pat-2"), SIMILAR),
         (("1.23457E+11", "1", "1.2E+05"), "2 rows have a case id that a spreadsheet has shortened"),
         (("NULL", "1", "NULL"), "2 rows have a case id that exports write for a missing one (NULL)"),
         (("1", "2", "Totaal:"), "1 rows have a case id that reports write in a row of totals (Totaal:)"),

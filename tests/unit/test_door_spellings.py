@@ -1,0 +1,121 @@
+"""Sensitive values and activities that differ in spelling alone: C bounds each spelling, so every door warns."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from connectors.logs import read_log
+from connectors.reading import Reading
+from models.anonymize.sensitive import warnings_of_spellings
+from models.eventlog import EventLog
+from stream.commands import execute
+from stream.config import sources
+from stream.fold.fold import Fold
+from stream.fold.records import Command, Delta, Row
+from stream.run.service import ReleaseService
+
+DOUBT = "a value of the sensitive attribute 'diag' that differs from another one only by upper and lower case, spaces"
+DAY = 20_000 * 86_400 * 10**9
+DAEMON = """
+[process]
+name = "clinic"
+sensitive = ["diag"]
+[[publication]]
+name = "p"
+window = { manual = true }
+mechanism = { kind = "tlkc", K = 2, L = 1, C = 0.9 }
+"""
+
+
+def write(path: Path, *values: str, activity: str = "B") -> Path:
+    """Write 60 cases of A and an activity, which have these sensitive values by turns."""
+    lines = ["case:concept:name,concept:name,time:timestamp,diag"]
+    for case in range(60):
+        for place, name in enumerate(("A", activity)):
+            moment = f"2025-01-{1 + case % 28:02d}T{case // 28:02d}:{place:02d}:00Z"
+            lines.append(f"c{case},{name},{moment},{values[case % len(values)]}")
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("values", "n_cases"),
+    [
+        (["HIV", "hiv ", "flu"], 2),
+        (["HIV", "HIV\u00a0", "HIV"], 3),
+        (["caf\u00e9", "cafe\u0301", None], 2),
+        (["hay fever", "hay  fever", 3], 2),
+        (["Straße", "STRASSE", "x"], 2),
+        (["HIV", "flu", "HIV1"], 0),
+        (["m2", "m²", ""], 0),
+        ([True, "true", 1], 0),
+    ],
+)
+def test_cases_whose_value_has_another_spelling_are_counted(values: list[Any], n_cases: int) -> None:
+    log = EventLog.from_traces([("ab", value) for value in values], "diag")
+    warnings = warnings_of_spellings(log, ["diag", "absent"])
+    assert [warning.startswith(f"{n_cases} cases have {DOUBT}") for warning in warnings] == [True] * bool(n_cases)
+    assert warnings_of_spellings(log, ["diag"], {"diag": (40.0,)}) == []
+
+
+def test_cases_of_a_table_of_variants_are_counted() -> None:
+    log = EventLog.from_traces([("ab", "flu"), ("ab", "Flu"), ("ab", "cold")], "diag")
+    (warning,) = warnings_of_spellings(log, ["diag"], cases=np.array([5, 7, 9]))
+    assert warning.startswith("12 cases have a value")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["anonymize", "-o", "out.csv", "--K", "5", "--C", "0.9"],
+        ["anonymize", "-o", "out", "--K", "5", "--C", "0.9", "--engine", "duckdb"],
+        ["replay", "-o", "out"],
+    ],
+    ids=["anonymize", "duckdb", "replay"],
+)
+def test_commands_warn(tmp_path: Path, capfd: Any, monkeypatch: pytest.MonkeyPatch, command: list[str]) -> None:
+    """In a group of two thirds `HIV` C = 0.5 can hold for each of two spellings."""
+    monkeypatch.chdir(tmp_path)
+    name, *options = command
+    for values, n_warnings in ((("HIV", "hiv", "flu"), 1), (("HIV", "cold", "flu"), 0)):
+        file = write(tmp_path / f"log{n_warnings}.csv", *values)
+        options = [option.replace("out", f"out{n_warnings}") for option in options]
+        execute([name, str(file), "--sensitive", "diag", *options])
+        assert " ".join("".join(capfd.readouterr()).split()).count(f"40 cases have {DOUBT}") == n_warnings
+
+
+def test_readers_and_inspect_report_activities_and_values(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = write(tmp_path / "log.csv", "HIV", "hiv", "flu", activity="a ")
+    sentence = "2 activities differ from another one only by upper and lower case, spaces"
+    said: list[str] = []
+    read_log(file, reading=Reading(say=said.append))
+    assert [text.startswith(f"{file}: {sentence}") for text in said if "differ" in text] == [True]
+    assert execute(["inspect", str(file)]) == 0
+    printed = " ".join(capsys.readouterr().out.split())
+    assert printed.count(sentence) == 1
+    assert printed.count("diag: 2 values differ from another one only by upper and lower case") == 1
+
+
+def test_a_daemon_logs_it_once_and_without_content(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = tmp_path / "veilstream.toml"
+    path.write_text(DAEMON, encoding="utf-8")
+    with closing(ReleaseService(sources.load(path), tmp_path / "out")) as service:
+        fold = Fold(service.rules(embedded=False))
+        for begin in (0, 10):
+            rows = [
+                Row(begin + number, f"c{begin + number}", "a", DAY, attributes={"case": {"diag": value}})
+                for number, value in enumerate(("Kruimel", "kruimel", "flu", "flu"))
+            ]
+            prev = begin - 7 if begin else -1
+            delta = Delta(src="t", p=0, prev=prev, last=begin + 3, n=4, key=service.pseudonyms.id, rows=rows)
+            assert not list(fold.apply(2 * begin, delta))
+            for cut in fold.apply(2 * begin + 1, Command(name="release")):
+                service.attempt(fold, cut)
+                fold.decided(cut, released=False)
+        assert caplog.text.count(DOUBT) == 1
+        assert "ruimel" not in caplog.text

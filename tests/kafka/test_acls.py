@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -125,6 +126,23 @@ def test_a_ledger_that_would_be_forgotten_is_found_or_the_start_is_refused(guard
     shown = one.command("topics", "check", "-c", str(one.config), "--json", expect=1, stdout=True)
     assert unread in shown
     assert "veilstream topics acls" in shown
+
+
+def test_an_operator_learns_from_the_check_what_cannot_be_read(guarded: GuardedBroker, one: Site) -> None:
+    """`status --bootstrap`, `dlq list` and `release --wait` would show nothing. To write is not asked for: only some
+    operators publish. A topic that does not exist yet is missing, and not forbidden."""
+    _allow(guarded, one, "operator")
+    check = ("topics", "check", "-c", str(one.config), "--json")
+    missing = one.command(*check, expect=1, stdout=True)
+    assert "missing; run" in missing
+    assert "cannot be" not in missing
+    one.command("topics", "create", "-c", str(one.config), "--source-partitions", "1")
+    _forbid(guarded, "operator", "Write", one.topic)
+    one.command(*check)
+    dlq = f"veilstream.{one.name}.dlq"
+    _forbid(guarded, "operator", "Read", dlq)
+    (problem,) = json.loads(one.command(*check, expect=1, stdout=True))["problems"]
+    assert problem.startswith(f"topic {dlq}: cannot be read: the broker does not allow it")
 
 
 def test_a_topic_that_we_may_not_see_is_not_called_missing(guarded: GuardedBroker, one: Site) -> None:

@@ -11,7 +11,8 @@ from typing import Any, Literal, TypedDict, cast
 
 import msgspec
 
-from models.errors import InputError
+from connectors.store.base import PUBLIC, release_number
+from models.errors import InputError, RefusedError
 from stream.config.settings import Settings
 from stream.ledger.entries import SealEntry, WithheldEntry
 from stream.ledger.folder import ledger_in
@@ -35,6 +36,29 @@ def ledger_view(output: Path) -> LedgerView:
         If the folder has no ledger.
     """
     return read_view(ledger_in(output))
+
+
+def refuse_older_ledger(output: Path) -> None:
+    """Refuse a folder whose ledger is older than its public files, as after a restore of the operator's files alone.
+
+    A page made of both would state fewer releases, and less spent of the budget, than everybody can see.
+
+    Raises
+    ------
+    RefusedError
+        If a publication of the ledger has a public release that no seal names.
+    """
+    # A release is sealed before it becomes public: in this order a daemon may go on meanwhile.
+    public = {path: release_number(path.name) for path in output.joinpath(PUBLIC).glob("*/*")}
+    view = ledger_view(output)
+    sealed_publications = {name for name, _ in view.seals}
+    for path, number in sorted(public.items()):
+        name = path.parent.name
+        if number is not None and name in sealed_publications and (name, number) not in view.seals:
+            raise RefusedError(
+                f"{output}: release {number} of {name} is public, but the ledger does not know it: the ledger is older "
+                "than the releases; restore the newer ledger (veilstream verify lists all that it does not know)"
+            )
 
 
 def refuse_other_configuration(settings: Settings, output: Path) -> None:

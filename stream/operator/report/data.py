@@ -42,7 +42,15 @@ from stream.ledger.entries import (
 )
 from stream.ledger.layout import VARIANTS, OperatorLayout
 from stream.ledger.view import Account, HistoryEntry, LedgerView
-from stream.operator.history import HistoryRow, attacks_sentence, audit, ledger_view, read_from, read_json
+from stream.operator.history import (
+    HistoryRow,
+    attacks_sentence,
+    audit,
+    ledger_view,
+    read_from,
+    read_json,
+    refuse_older_ledger,
+)
 from stream.operator.report.document import (
     AnonymityRow,
     AttemptRow,
@@ -519,6 +527,7 @@ def collect(output: Path, *, show_values: bool = True, source: EventLog | None =
     source
         The source log, to compare its graph with that of the last release.
     """
+    refuse_older_ledger(output)
     view = ledger_view(output)
     history = read_from(output, view)
     rows = history.rows

@@ -220,6 +220,18 @@ def test_integers_are_read_with_their_unit(small: pd.DataFrame) -> None:
     pd.testing.assert_frame_equal(counted, vs.risk(small, **asked).to_dataframe())
 
 
+def test_durations_as_times_are_reported(small: pd.DataFrame, recwarn: pytest.WarningsRecorder) -> None:
+    """The length of an event would order its case, and no line said so. A release states what its times mean."""
+    times = small["time:timestamp"]
+    durations = small.assign(**{"time:timestamp": times - times.min()})
+    with pytest.warns(UserWarning, match="'time:timestamp' holds durations, which are read as times since") as caught:
+        vs.risk(durations, projection="A", points=1)
+    assert {Path(one.filename).name for one in caught} == {"test_logs.py"}
+    durations.attrs["veilstream:time_basis"] = "relative"
+    vs.risk(durations, projection="A", points=1)
+    assert not [one for one in recwarn if "durations" in str(one.message)]
+
+
 def test_a_guess_is_a_warning_at_the_callers_line(tmp_path: Path) -> None:
     """Report the guesses of the command line as warnings in a notebook."""
     path = tmp_path / "log.csv"

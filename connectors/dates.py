@@ -183,6 +183,11 @@ def plan_for_most(texts: Sequence[str]) -> tuple[ColumnFormat, list[int]] | None
 
     A text that is a time in only one order decides the order of the column, even against a majority. None if there is
     no reading.
+
+    Raises
+    ------
+    UnknownTimesError
+        Several readings hold for these texts, and differ.
     """
     counts = [place for place, text in enumerate(texts) if _NUMBER.fullmatch(text) and not _is_compact_day(text)]
     dates: set[int] = set()
@@ -194,7 +199,9 @@ def plan_for_most(texts: Sequence[str]) -> tuple[ColumnFormat, list[int]] | None
         return None
     try:
         reading = plan([texts[place] for place in kept])
-    except UnknownTimesError:
+    except UnknownTimesError as error:
+        if error.readings:
+            raise UnknownTimesError(kept[error.place], error.reason, error.readings) from None
         return None
     misfits = sorted(set(range(len(texts))) - set(kept))
     if not reading.formats:

@@ -277,7 +277,10 @@ def _blank(column: Column, name: str, role: str, cause: str) -> list[Fault]:
     texts = [value.strip() if role == "case" else value for value in column.values]
     empty = [code for code, text in enumerate(texts) if not text]
     rows = np.flatnonzero((column.codes < 0) | np.isin(column.codes, empty))
-    return Fault.of(rows, cause, f": no {name}; every event needs one (another column: --columns {role}=...)")
+    remedy = f"another column: --columns {role}=..."
+    if role == "case":
+        remedy += "; merged cells: write the value into every row"
+    return Fault.of(rows, cause, f": no {name}; every event needs one ({remedy})")
 
 
 def _counted_out(

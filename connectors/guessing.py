@@ -81,7 +81,7 @@ def parts(columns: Mapping[str, Column], named_by_user: Mapping[str, str]) -> di
     if "case" not in guesses and (guess := _case(free())):
         guesses["case"] = guess
     if "activity" not in guesses:
-        case = columns[guesses["case"].column] if "case" in guesses else None
+        case = filled_down(columns[guesses["case"].column]) if "case" in guesses else None
         if guess := _activity(free(), case):
             guesses["activity"] = guess
     if "resource" not in guesses:
@@ -108,7 +108,7 @@ TRIED = 200
 
 def looks_like_times(column: Column) -> bool:
     """Return whether all but a few of the first values are times."""
-    from connectors.dates import UnknownTimesError, plan, plan_for_most
+    from connectors.dates import ORDERS, UnknownTimesError, plan, plan_for_most, strptime_format
 
     texts = [str(value).strip() for value in column.values[:TRIED]]
     if not texts:
@@ -121,11 +121,14 @@ def looks_like_times(column: Column) -> bool:
     except UnknownTimesError as error:
         if error.readings:
             return True
-    plan_of_most = plan_for_most(texts)
-    if plan_of_most is None:
+    in_some_order = [any(strptime_format(text, order) for order in ORDERS) for text in texts]
+    if in_some_order.count(False) <= FEW * len(texts):
+        return True
+    try:
+        plan_of_most = plan_for_most(texts)
+    except UnknownTimesError:
         return False
-    _, misfits = plan_of_most
-    return len(misfits) <= FEW * len(texts)
+    return plan_of_most is not None and len(plan_of_most[1]) <= FEW * len(texts)
 
 
 def _is_iso(text: str) -> bool:
@@ -168,7 +171,7 @@ def _case(free: Mapping[str, Column]) -> Guess | None:
     best, best_score = None, 0.0
     for name, column in free.items():
         distinct = len(column.values)
-        if _has_many_gaps(column) or distinct < 2 or looks_like_times(column):
+        if _has_many_gaps(column) or distinct < 2 or looks_like_times(column) or clocks({name: column}):
             continue
         rows_each = len(column) / distinct
         is_named = bool(CASE.search(name))
@@ -176,7 +179,27 @@ def _case(free: Mapping[str, Column]) -> Guess | None:
         if rows_each > 1 and score > best_score:
             best = Guess(name, f"{distinct} values, {rows_each:.1f} rows each" + ", its name" * is_named)
             best_score = score
+    if best is None or not CASE.search(best.column):
+        for name, column in free.items():
+            if CASE.search(name) and in_first_rows(column):
+                return Guess(name, f"{len(column.values)} values, each in one row above rows without one; its name")
     return best
+
+
+def in_first_rows(column: Column) -> bool:
+    """Return whether each value is in one row, and rows without one follow: merged cells of a spreadsheet."""
+    n_filled = int((column.codes >= 0).sum())
+    if n_filled < 2 or n_filled != len(column.values):
+        return False
+    return bool(column.codes[0] >= 0) and _has_many_gaps(column)
+
+
+def filled_down(column: Column) -> Column:
+    """Return the column as a reader of merged cells sees it; any other column as it is."""
+    if not in_first_rows(column):
+        return column
+    rows = np.where(column.codes >= 0, np.arange(len(column)), 0)
+    return Column(column.codes[np.maximum.accumulate(rows)], column.values)
 
 
 def _activity(free: Mapping[str, Column], case: Column | None) -> Guess | None:

@@ -186,6 +186,12 @@ def _inspect_table(path: Path, kind: str, reading: Reading, facts: Inspection, p
     case = columns[parts["case"].column] if "case" in parts else None
     if case is not None:
         facts.notes += _doubtful_ids(case)
+        if guessing.in_first_rows(case):
+            case = guessing.filled_down(case)
+            facts.problems.append(
+                f"{parts['case'].column!r} has a value in one row of each case alone, as merged cells of a spreadsheet "
+                "have: write it into every row first (pandas: .ffill()), else all other events are left out"
+            )
     activity = columns[parts["activity"].column] if "activity" in parts else None
     if activity is not None:
         facts.notes += doubtful_activities(activity)
@@ -428,8 +434,7 @@ def _format_of_times(texts: list[str], reading: Reading, facts: Inspection) -> d
     with_zone = without_zone = 0  # of the texts in ISO 8601
     if not numbers(texts):
         with_zone, without_zone, misfits = _count_iso(texts)
-        most = plan_for_most(texts) if misfits else None
-        read_by_plan = 0 if most is None else len(texts) - len(most[1])
+        read_by_plan = _count_read_by_plan(texts) if misfits else 0
         fits_most = 2 * misfits < len(texts) and with_zone + without_zone >= read_by_plan
         if not misfits or fits_most:
             _report_mixed_zones(with_zone, without_zone, reading, facts)
@@ -449,9 +454,21 @@ def _format_of_times(texts: list[str], reading: Reading, facts: Inspection) -> d
     return {"format": formats[0] if len(formats) == 1 else formats, "zone": all(map(zoned, formats))}
 
 
+def _count_read_by_plan(texts: list[str]) -> int:
+    """Return how many texts the reading of most of them reads; 0 if there is none, or several."""
+    try:
+        most = plan_for_most(texts)
+    except UnknownTimesError:
+        return 0
+    return 0 if most is None else len(texts) - len(most[1])
+
+
 def _format_of_most_times(texts: list[str], error: UnknownTimesError, facts: Inspection) -> dict[str, Any]:
     """Return the format of most texts, for a column that no plan reads as a whole."""
-    most = plan_for_most(texts)
+    try:
+        most = plan_for_most(texts)
+    except UnknownTimesError as error_of_most:
+        most, error = None, error_of_most
     if most is not None and 2 * len(most[1]) < len(texts):
         reading_of_most, _ = most
         formats = list(dict.fromkeys(form for form in reading_of_most.formats if form))

@@ -260,9 +260,14 @@ class _TimeTexts:
         except dates.UnknownTimesError as error:
             has_several_readings = bool(error.readings)
             refusal = self._refusal_of_column(error, misfits[0])
-        plan = dates.plan_for_most(self.stripped)
-        read_by_plan = 0 if plan is None else len(self.texts) - len(plan[1])
         read_by_iso = len(self.texts) - len(misfits)
+        try:
+            plan = dates.plan_for_most(self.stripped)
+        except dates.UnknownTimesError as error:
+            if 2 * read_by_iso <= len(self.texts):
+                raise self._refusal(error.place, error.reason) from None
+            plan = None
+        read_by_plan = 0 if plan is None else len(self.texts) - len(plan[1])
         if has_several_readings or 2 * max(read_by_plan, read_by_iso) <= len(self.texts):
             # No reading holds for most texts: the format is unknown, and no single row is to blame.
             raise refusal

@@ -41,6 +41,11 @@ BAD: dict[bytes | None, str] = {
     _event(time_=f"{CANARY} o'clock"): "time",
     _event(time_="2024-01-01T00:00:00"): "zoneless_time",
     _event(time_="2099-01-01T00:00:00Z"): "future",
+    # Python libraries write these words, which are no JSON; a number beyond a float would become infinite.
+    _event(Diagnose=float("nan")): "not_json",
+    _event(note=float("-inf")): "not_json",
+    _event(Diagnose=1e308).replace(b"1e+308", b"1e+309"): "schema",
+    _event(Diagnose=1e308): "fine",
     json.dumps({"specversion": "2.0", "id": CANARY, "data": {}}).encode(): "version",
     _event(case=CANARY * 60_000): "fine",
     _event(**{"org:resource": CANARY * 60_000}): "fine",

@@ -230,6 +230,54 @@ def test_from_a_topic_to_a_release(
     assert channels == {"shop": feed.channels}
 
 
+@pytest.mark.parametrize("make", [avro, protobuf], ids=lambda make: make.__name__)
+def test_a_killed_worker_leaves_no_event_out_and_takes_none_twice(
+    broker: Broker | ForeignBroker, name: str, tmp_path: Path, make: Callable[[SchemaRegistry], Feed]
+) -> None:
+    """kill -9 while it reads, and once more while it waits for a registry that is away: its schemas are gone with it.
+    Each offset is in a delta, as an event or as a dead letter. A delta may be written again, and the release still has
+    every event once."""
+    registry = SchemaRegistry()
+    registry.start()
+    feed = make(registry)
+    one = Site(
+        broker.bootstrap,
+        name,
+        tmp_path,
+        publication("plain", "{ manual = true }", IDENTITY),
+        sensitive=feed.sensitive,
+        process=feed.process,
+        source=feed.source,
+    )
+    first, second = [*feed.bad, *feed.good[::2]], feed.good[1::2]
+    try:
+        coordinator, ingest = one.start("coordinator"), one.start("ingest")
+        one.send(first, 0)
+        one.wait(lambda: _reached(one) >= 0, "a first delta")
+        registry.stop()
+        ingest.kill()
+        one.send([*first, *second], 0)
+        ingest = one.start("ingest")
+        one.wait(lambda: "does not answer" in one.logs(), "word of the registry that is away")
+        ingest.kill()
+        registry.start()
+        ingest = one.start("ingest")
+        n_records = 2 * len(first) + len(second)
+        one.wait(lambda: _reached(one) == n_records - 1, "the intake of everything")
+        one.command("release", "-c", str(one.config))
+        events = {activity: 2 * len(feed.good[::2]) + len(second) for activity in feed.activities}
+        one.wait(lambda: _released(one) == events, "the release of everything")
+        assert one.stop(coordinator, ingest) == [0, 0]
+    finally:
+        one.close()
+        registry.stop()
+    deltas = [record for _, record in one.json("delta") if record["t"] == "delta"]
+    offsets = {offset for record in deltas for offset in (*(row[0] for row in record["rows"]), *record["dlq"])}
+    assert offsets == set(range(n_records))
+    letters = {(record["offset"], record["error"]) for _, record in one.json("dlq")}
+    assert Counter(error for _, error in letters) == Counter(dict.fromkeys(feed.bad.values(), 2))
+
+
 def _reached(one: Site) -> int:
     """The last offset that deltas cover."""
     return max((record["last"] for _, record in one.json("delta") if record["t"] == "delta"), default=-1)

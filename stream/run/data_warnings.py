@@ -38,6 +38,7 @@ class DataWarnings:
         # Sensitive attributes that were logged: because they change within a case, and for single values.
         self._logged_as_changing: set[str] = set()
         self._logged_for_values: set[str] = set()
+        self._logged_as_empty: set[str] = set()
         # Words of missing values that were logged as activities.
         self._logged_activities: set[str] = set()
 
@@ -56,6 +57,7 @@ class DataWarnings:
         self._log_activities(exposed)
         if mechanism.reads_data_in_gate:
             self._log_changing(fold)
+            self._log_empty(exposed, mechanism)
             self._log_values(exposed, mechanism)
 
     def _log_activities(self, exposed: EventLog) -> None:
@@ -81,6 +83,23 @@ class DataWarnings:
         self._logged_as_changing.update(name for name, n_cases in changing_cases.items() if n_cases)
         for warning in warnings_of_several_values(changing_cases):
             log.warning("%s", warning)
+
+    def _log_empty(self, exposed: EventLog, mechanism: Mechanism) -> None:
+        """Log the attributes that C should bound and no case has: a misspelt name, or a field that was renamed."""
+        has_bound = getattr(mechanism, "C", 1) < 1
+        if not has_bound or exposed.n_cases < getattr(mechanism, "K", 1):
+            return
+        for name in self._sensitive:
+            columns = [attributes.get(name) for attributes in (exposed.case_attributes, exposed.event_attributes)]
+            is_empty = not any(column is not None and (column.codes >= 0).any() for column in columns)
+            if is_empty and name not in self._logged_as_empty:
+                self._logged_as_empty.add(name)
+                log.warning(
+                    "none of %d cases has a value of the sensitive attribute %r, so C bounds nothing of it: compare "
+                    "the name in process.sensitive with the field of the events, which the source may have renamed",
+                    exposed.n_cases,
+                    name,
+                )
 
     def _log_values(self, exposed: EventLog, mechanism: Mechanism) -> None:
         """Log the attributes with words for a missing value, numbers that count as texts, or spellings."""

@@ -231,7 +231,10 @@ def _show(outcome: ReplayOutcome, output: Path, rows: Sequence[Mapping[str, Any]
         console.print(filled(HEAD, rows_of_publication, title=name, word_columns=3))
         show_reasons(console, reasons_of[name])
     if any(not (verdict.released or verdict.withheld or verdict.waiting or verdict.held) for verdict in verdicts):
-        console.print(f"the log has {outcome.cases} cases; the window of a publication sets how many a release needs")
+        console.print(
+            f"the log has {outcome.cases} cases; the window of a publication sets how many a release needs, and "
+            "process.completion when a case is complete (veilstream check-config warns if none ever is)"
+        )
     for warning in outcome.warnings():
         console.print(f"warning: {warning}", style="yellow")
     if rows is not None:

@@ -19,7 +19,7 @@ YEAR = 365 * UNITS["d"]
 def warnings(settings: Settings) -> list[str]:
     """Return one line for each warning; an empty list does not prove that all is well."""
     checks = (
-        *(_none, _daemon, _voided, _releases, _starts, _cohorts, _employees, _held, _mechanism_warnings),
+        *(_none, _daemon, _voided, _releases, _windows, _cohorts, _employees, _held, _mechanism_warnings),
         *(_unused_archive, _engine_files),
     )
     return [warning for check in checks for warning in check(settings)]
@@ -227,9 +227,16 @@ def _once(settings: Settings, publication: Publication) -> Iterator[str]:
         )
 
 
-def _starts(settings: Settings) -> Iterator[str]:
-    """Warn of windows that a replay cannot count."""
+def _windows(settings: Settings) -> Iterator[str]:
+    """Warn of windows that never close, or that a replay cannot count."""
     for publication in settings.publication:
+        is_cohorts = publication.build_mechanism.kind == "tlkc-cohorts"  # `_cohorts` says so of these
+        if publication.build_window.completed_cases and settings.process.completion == Completion() and not is_cohorts:
+            yield (
+                f"publication {publication.name!r}: its window counts completed cases, and no rule of "
+                "process.completion ever makes a case complete: unless events mark the end of their case, it never "
+                "closes"
+            )
         if publication.counted_from_start and publication.start is None:
             yield (
                 f"publication {publication.name!r}: no start: a daemon counts its windows from when it first sees the "

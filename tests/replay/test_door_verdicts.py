@@ -340,3 +340,15 @@ def test_verify_does_not_take_a_run_that_ended_for_one_that_waits(run: Run, tmp_
         code, text = run("verify", out)
         assert code == 3, text
         assert (note in " ".join(text.split())) is not has_attempt
+
+
+def test_a_window_of_completed_cases_without_a_completion_is_explained(run: Run, tmp_path: Path) -> None:
+    """The user was sent to a smaller window, which no case would ever have filled."""
+    log, config, out = csv(tmp_path, 24), tmp_path / "c.toml", tmp_path / "out"
+    text = publication(8, 'kind = "tlkc", K = 3', "min_ka = 3").replace("new_cases", "completed_cases")
+    assert "completed_cases" in text
+    config.write_text(text, encoding="utf-8")
+    code, printed = run("replay", log, "-c", config, "--columns", COLUMNS, "-o", out)
+    assert code == 3
+    assert "process.completion when a case is complete (veilstream check-config warns" in " ".join(printed.split())
+    assert "ever makes a case complete" in " ".join(run("check-config", config)[1].split())

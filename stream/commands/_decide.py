@@ -56,6 +56,7 @@ def give(
                 "number": number,
                 "decision": order,
                 "status": made.status,
+                "again": made.again,
                 "by": by,
                 "why": why,
                 "reasons": list(made.reasons),
@@ -66,6 +67,11 @@ def give(
         tables().print(f"{order} is at offset {made.offset} of the delta topic; `veilstream releases` shows the end")
     elif made.status == "refused":
         tables().print(f"release {number} of {publication} is not published, and stays held: {'; '.join(made.reasons)}")
+    elif made.again:
+        tables().print(
+            f"release {number} of {publication} was {made.status} before: nothing changes, and the ledger keeps the "
+            "name and the reason of that decision"
+        )
     elif made.status == "approved":
         tables().print(f"release {number} of {publication} is approved by {by}")
     else:

@@ -307,3 +307,15 @@ def test_an_old_audit_that_cannot_be_read_stops_no_coordinator(tmp_path: Path, w
     assert lines == ["private: the audit of release 1 cannot be read, of 1 releases in all; they count as not measured"]
     if what == "missing":
         assert {one.publication: one.verdict for one in verdicts_of(tmp_path / "out")}["other"] != "DP VOID"
+
+
+def test_a_second_officer_learns_that_the_decision_was_made(world: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It printed the second name, which no ledger has."""
+    folder = str(world / "out")
+    for by in ("Jansen", "Pieters"):
+        assert execute(["approve", "plain", "1", "-o", folder, "--by", by, "--why", "looked at it"]) == 0
+    first, second = capsys.readouterr().out.split("release 1 of plain ")[1:]
+    assert "approved by Jansen" in first
+    assert "was approved before: nothing changes" in " ".join(second.split())
+    assert "Pieters" not in second
+    assert rulings(world) == ["approved"]

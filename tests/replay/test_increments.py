@@ -376,6 +376,7 @@ def test_a_statement_tells_recipients_to_read_the_set(made: Path, capsys: pytest
     printed = " ".join(capsys.readouterr().out.split())
     assert "Its files hold the new cases alone: read the files of the set together." in printed
     assert "Each case is in one release of its set." in printed
+    assert "add no counts of several releases" not in printed
 
 
 def test_the_catalogue_says_which_releases_belong_together(made: Path, capsys: pytest.CaptureFixture[str]) -> None:

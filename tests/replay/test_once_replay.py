@@ -122,6 +122,7 @@ def test_each_case_is_in_the_release_of_the_window_in_which_it_completed(tmp_pat
     page = tmp_path / "statement.md"
     assert execute(["statement", str(tmp_path / "out"), "p", "-o", str(page)]) == 0
     assert "Each case is in one release of the publication, so what releases spend does not add up." in page.read_text()
+    assert "add no counts of several releases" not in page.read_text()
     assert "differ in one person (one case in the whole series)" in page.read_text()
 
 

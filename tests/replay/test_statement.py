@@ -128,6 +128,14 @@ def test_the_counts_and_sums_of_each_release_are_there(output: Path, tmp_path: P
     assert "The chain holds" in text
 
 
+@pytest.mark.parametrize("publication", ["counted", "noisy"])
+def test_recipients_learn_that_releases_have_the_same_cases(output: Path, tmp_path: Path, publication: str) -> None:
+    """Somebody who reads all files of a folder as one log has each case several times, under different ids."""
+    text = written(tmp_path, str(output), publication)
+    assert len(manifests(output, publication)) > 1
+    assert "add no counts of several releases" in text
+
+
 def test_a_recipient_writes_the_same_page_from_the_public_folder(output: Path, tmp_path: Path) -> None:
     """No file of the operator is needed."""
     shutil.copytree(output / "public", tmp_path / "received")

@@ -389,13 +389,20 @@ def _notes_on_releases(series: Sequence[PublishedRelease], *, has_counts: bool) 
     """Yield the sentences below the table of releases; `has_counts`: whether it has columns of counts."""
     if has_counts and any("counts" not in release.manifest for release in series):
         yield "“Not said”: the manifest of a release with noise holds no count of the data."
-    if any("increment" in release.manifest for release in series):
+    has_increments = any("increment" in release.manifest for release in series)
+    if has_increments:
         yield (
             "Counts of an increment are those of its whole set. Its files hold the new cases alone: read the files of "
             "the set together."
         )
-    if has_counts and any(release.manifest.get("cases") == "completed" for release in series):
+    is_each_case_once = any(release.manifest.get("cases") == "completed" for release in series)
+    if has_counts and is_each_case_once:
         yield "No case is in two of these releases: their counts add up."
+    if len(series) > 1 and not is_each_case_once and not has_increments:
+        yield (
+            "Each release is about everything so far, the cases of earlier releases included: read the newest alone, "
+            "and add no counts of several releases."
+        )
     empty = [release.number for release in series if release.is_empty]
     if empty:
         subject = "This release is empty" if len(series) == 1 else f"Empty releases: {_ranges(empty)}"

@@ -52,6 +52,11 @@ def command(
         return
     console = tables()
     console.print(f"{report['known']} of {len(cases)} cases were in the state; all are refused from now on")
+    if report["known"] < len(cases):
+        console.print(
+            "ids that were not in the state: compare them with the source, where spaces, leading zeros, and upper and "
+            "lower case count"
+        )
     if report["archived_events"]:
         console.print(f"{report['archived_events']} events of them were removed from the archive")
     for name, numbers in report["releases"].items():

@@ -48,6 +48,19 @@ def test_an_erased_case_is_in_nothing_that_is_kept_or_comes_later(
     assert read_log(last / "log.xes.gz").n_cases == 99
 
 
+@pytest.mark.parametrize(("ids", "hinted"), [("case3", False), ("case3\nCase4", True), ("case3 ", True)])
+def test_an_id_that_is_written_otherwise_is_hinted_at(
+    world: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], ids: str, hinted: bool
+) -> None:
+    """A cell of a spreadsheet has a blank more, and the person stays in every later release."""
+    out = world / "out"
+    replay(world, out)
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(f"{ids}\n".encode())))
+    capsys.readouterr()
+    assert veilstream(["erase", "-c", str(world / "config3.toml"), "-o", str(out)]) == 0
+    assert ("where spaces, leading zeros" in " ".join(capsys.readouterr().out.split())) is hinted
+
+
 def test_a_tombstone_survives_the_loss_of_the_checkpoints(world: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A replay from the beginning refuses the erased case too."""
     out = world / "out"

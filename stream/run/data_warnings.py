@@ -18,6 +18,7 @@ from models.anonymize.sensitive import (
 )
 from models.eventlog import EventLog
 from models.missing_words import means_missing
+from models.spelling import DIFFERENCE, spelled_twice
 from stream.fold.fold import Fold
 from stream.release.contract import Mechanism
 
@@ -41,6 +42,7 @@ class DataWarnings:
         self._logged_as_empty: set[str] = set()
         # Words of missing values that were logged as activities.
         self._logged_activities: set[str] = set()
+        self._logged_spellings = False
 
     def log_new(self, fold: Fold, exposed: EventLog, mechanism: Mechanism) -> None:
         """Log the doubtful values at a cut that were not logged before.
@@ -62,6 +64,15 @@ class DataWarnings:
 
     def _log_activities(self, exposed: EventLog) -> None:
         counts = np.bincount(exposed.activity.codes, minlength=len(exposed.activity.values))
+        spelled = spelled_twice(exposed.activity.values[code] for code in np.flatnonzero(counts))
+        if spelled and not self._logged_spellings:
+            self._logged_spellings = True
+            log.warning(
+                "%d activities differ from another one %s: each spelling is an activity of its own, so fewer cases are "
+                "alike and more events are removed; write them alike at the source",
+                len(spelled),
+                DIFFERENCE,
+            )
         for activity, n_events in zip(exposed.activity.values, counts.tolist(), strict=True):
             if not n_events or not means_missing(activity):
                 continue

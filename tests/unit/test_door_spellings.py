@@ -108,7 +108,13 @@ def test_a_daemon_logs_it_once_and_without_content(tmp_path: Path, caplog: pytes
         fold = Fold(service.rules(embedded=False))
         for begin in (0, 10):
             rows = [
-                Row(begin + number, f"c{begin + number}", "a", DAY, attributes={"case": {"diag": value}})
+                Row(
+                    begin + number,
+                    f"c{begin + number}",
+                    ("Lab", "lab ")[number % 2],
+                    DAY,
+                    attributes={"case": {"diag": value}},
+                )
                 for number, value in enumerate(("Kruimel", "kruimel", "flu", "flu"))
             ]
             prev = begin - 7 if begin else -1
@@ -118,4 +124,6 @@ def test_a_daemon_logs_it_once_and_without_content(tmp_path: Path, caplog: pytes
                 service.attempt(fold, cut)
                 fold.decided(cut, released=False)
         assert caplog.text.count(DOUBT) == 1
+        assert caplog.text.count("2 activities differ from another one only by upper and lower case, spaces") == 1
         assert "ruimel" not in caplog.text
+        assert "lab" not in caplog.text.lower()

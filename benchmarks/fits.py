@@ -85,9 +85,7 @@ def _round(table: VariantCounts, epsilon: str, order: int) -> dict[str, tuple[fl
     rows: dict[str, tuple[float, ...]] = {}
     for name, first in firsts.items():
         rows[f"first level, {name}"] = (_level_error(table, frequent, first, design),)
-        drawn = contexts.Model.of([first, *levels[1:]], len(table.alphabet)).sample(
-            design.sample, design.max_length, source
-        )
+        drawn = contexts.Model.of([first, *levels[1:]]).sample(design.sample, design.max_length, source)
         listed, counts = _weights(table, frequent, first, drawn, design, budget, source)
         scale = np.full(len(counts), scale_for(1, budget.pure("weights")))
         shown = [(variant, n) for variant, n in zip(listed, counts.tolist(), strict=True) if n and variant]
@@ -97,7 +95,7 @@ def _round(table: VariantCounts, epsilon: str, order: int) -> dict[str, tuple[fl
     rows["spread"] = _near(table, near.whole_cases(near.cases, source))
     cells = [nearby(near, counts, scale)]
     for level_order, level in enumerate(levels, start=1):
-        cells.append(follows(near, level, len(table.alphabet), design.case_weight, frequent, order=level_order))
+        cells.append(follows(near, level, design.case_weight, frequent, order=level_order))
     rows["fitted to the first level"] = _near(table, fit(near, cells[:2], source))
     rows["fitted"] = _near(table, fit(near, cells, source))
     return rows
@@ -119,7 +117,7 @@ def _weights(
 ) -> tuple[list[Variant], Any]:
     """Stage 3 with the candidates of a sample."""
     each = contexts.step_weights(list(drawn), len(table.alphabet), design.case_weight)
-    cases = sum(frequent.values()) + contexts.cases(first, drawn, len(table.alphabet), each)
+    cases = sum(frequent.values()) + contexts.cases(first, drawn, each)
     most = min(design.candidates, max(int(cases / (CASES_A_CELL * scale_for(1, budget.pure("weights")))), 1))
     listed = [*frequent, *candidates.representative(drawn, list(frequent), most)]
     return listed, candidates.reweigh(table, listed, budget.pure("weights"), source)

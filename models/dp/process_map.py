@@ -467,10 +467,10 @@ def _fitted_traces(
 ) -> tuple[list[Variant], Ints]:
     """Return traces with whole numbers of cases that fit the noisy steps and the noisy number of cases."""
     first = thinned(level)
-    drawn = contexts.Model.of([first], n_labels).sample(design.sample, design.max_length, draw)
+    drawn = contexts.Model.of([first]).sample(design.sample, design.max_length, draw)
     weights = contexts.step_weights(list(drawn), n_labels, design.case_weight)
-    near = Spread.like_drawn(drawn, contexts.cases(first, drawn, n_labels, weights), draw)
-    steps = follows(near, level, n_labels, design.case_weight)
+    near = Spread.like_drawn(drawn, contexts.cases(first, drawn, weights), draw)
+    steps = follows(near, level, design.case_weight)
     numbers = fitted(near.cases, [steps, _number_of_cases(near, cases, deviation_of_cases)])
     whole_numbers = near.whole_cases(numbers, draw)
     traces = [trace for trace, _ in whole_numbers]

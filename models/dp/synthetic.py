@@ -54,6 +54,7 @@ from typing import Any
 
 import numpy as np
 
+from models.content_free import content_free
 from models.dp.budget import Draw, exact
 from models.dp.noise import NoiseSource, checked_scale, scale_for, secure
 from models.dp.privacy_loss import Composition, gaussian_distance
@@ -252,6 +253,16 @@ class Design:
             raise InputError("activities declares no label; leave it out to select labels")
         if self.other is not None and self.other in (self.activities or ()):
             raise InputError("other is also one of activities: choose a label that no activity has")
+
+    def extended(self, alphabet: tuple[str, ...]) -> tuple[str, ...]:
+        """Return the alphabet, then the further labels of declared candidates, sorted."""
+        labels_of_given = {label for trace in self.given for label in trace}
+        return (*alphabet, *sorted(labels_of_given - set(alphabet)))
+
+    def coded_given(self, alphabet: tuple[str, ...]) -> list[Variant]:
+        """Return the declared candidates as codes of an alphabet that has all their labels."""
+        code_of = {label: code for code, label in enumerate(alphabet)}
+        return [tuple(code_of[label] for label in trace) for trace in self.given]
 
     def split(self, epsilon: Fraction) -> Shares:
         """Return the shares of epsilon: the declared ones, else the usual ones of the stages that run."""
@@ -496,20 +507,19 @@ def release_synthetic(
     levels = residual_model(table, frequent, plan, budget, terms, source)
 
     # Stage 3: cases near each candidate, fitted to the counts of stages 1 and 2.
-    listed, extended, drawn, pool = candidate_list(levels, frequent, alphabet, plan, budget, terms, source)
-    counts = candidates.reweigh(table, listed, budget.pure("weights"), source, cases_per_person)
+    listed = candidate_list(levels, frequent, alphabet, plan, budget, terms, source)
+    counts = candidates.reweigh(table, listed.traces, budget.pure("weights"), source, cases_per_person)
     scale = scale_for(cases_per_person, budget.pure("weights"))
-    bound = plan.case_weight
-    released = _fitted(listed, counts, drawn, frequent, levels, len(alphabet), bound, scale, source, pool)
+    released = listed.fitted(counts, scale, levels, frequent, plan.case_weight, source)
     events = sum(len(variant) * n for variant, n in released)
     if events > MAX_EVENTS:
         raise BoundError(f"the noisy counts add up to {events} events: raise epsilon")
 
     # Stage 4: times. They are read from the log over the labels, and drawn for the released traces.
     times_scale = budget.times_scale(terms, plan) if plan.bounds is not None else None
-    timed = release_times(kept, extended, released, plan, times_scale, source)
+    timed = release_times(kept, listed.alphabet, released, plan, times_scale, source)
 
-    out = assembled(extended, [variant for variant, _ in released], timed.rows, source)
+    out = assembled(listed.alphabet, [variant for variant, _ in released], timed.rows, source)
     dropped = total(log.lengths, cases) - total(kept.lengths, cases)
     operator = _operator(total(log.lengths, cases), dropped, table, frequent, released)
     threshold = budget.thresholds(terms, plan).get("threshold", 0)
@@ -632,6 +642,61 @@ def enough(level: contexts.ContextLevel) -> bool:
     return bool(cells.sum() >= STEPS_A_CELL * float(level.scale[0]) * np.count_nonzero(cells)) and bool(cells.any())
 
 
+@content_free()
+@dataclass(frozen=True, slots=True)
+class CandidateList:
+    """Candidates that stage 3 counts, and the traces near them that their cases are spread over.
+
+    Attributes
+    ----------
+    traces
+        The candidates, each once, as codes of the alphabet.
+    alphabet
+        The labels that the log may have, then further ones of declared candidates.
+    drawn
+        The sample of the model: how often each trace was drawn.
+    pool
+        How many of these draws the cases of a candidate are spread over.
+    """
+
+    traces: list[Variant]
+    alphabet: tuple[str, ...]
+    drawn: dict[Variant, int]
+    pool: int
+
+    def fitted(
+        self,
+        counts: Ints,
+        scale: float,
+        levels: Sequence[contexts.ContextLevel],
+        frequent: Mapping[Variant, int],
+        bound: int,
+        draw: NoiseSource,
+    ) -> list[tuple[Variant, int]]:
+        """Return the cases of each released trace.
+
+        The counts of stage 3 are spread over the drawn traces, and fitted to all levels too.
+
+        Parameters
+        ----------
+        counts, scale
+            Noisy number of cases near each candidate, and the scale of its noise.
+        levels, frequent
+            As `candidate_list` takes them.
+        bound
+            The most that one case adds to a level (B).
+        draw
+            Source of the random choices.
+        """
+        shown = [(variant, n) for variant, n in zip(self.traces, counts.tolist(), strict=True) if n and variant]
+        near = Spread.of(shown, self.traces, self.drawn, draw, frequent, self.pool)
+        # The noisy counts that the cases should agree with: those of stage 3, then each level of stage 2.
+        cells = [nearby(near, counts, np.full(len(counts), scale))]
+        for order, level in enumerate(levels, start=1):
+            cells.append(follows(near, level, bound, frequent, order=order))
+        return fit(near, cells, draw)
+
+
 def candidate_list(
     levels: Sequence[contexts.ContextLevel],
     frequent: Mapping[Variant, int],
@@ -640,8 +705,8 @@ def candidate_list(
     budget: StageBudget,
     terms: Terms,
     draw: NoiseSource,
-) -> tuple[list[Variant], tuple[str, ...], dict[Variant, int], int]:
-    """Return the candidates that stage 3 counts, each trace once, and the alphabet.
+) -> CandidateList:
+    """Return the candidates that stage 3 counts.
 
     The candidates are the frequent variants, the declared traces, and representatives of a sample of the
     model. Labels of declared candidates follow the other labels. Outputs of earlier stages and declarations
@@ -659,49 +724,34 @@ def candidate_list(
         Public parameters, epsilon of each stage, and privacy of the release.
     draw
         Source of the random choices.
-
-    Returns
-    -------
-    candidates
-        As codes of the alphabet.
-    alphabet
-        The labels that the log may have, then further ones of declared candidates.
-    drawn
-        The sample of the model: how often each trace was drawn.
-    pool
-        How many of these draws the cases of a candidate are spread over.
     """
-    labels_of_given = {label for trace in design.given for label in trace}
-    extended = (*alphabet, *sorted(labels_of_given - set(alphabet)))
-    code_of = {label: code for code, label in enumerate(extended)}
-    public_traces = [tuple(code_of[label] for label in trace) for trace in design.given]
-    listed = list(dict.fromkeys([*frequent, *public_traces]))
+    extended = design.extended(alphabet)
+    listed = list(dict.fromkeys([*frequent, *design.coded_given(extended)]))
 
     # A sample of the model, and how many cases the model describes.
-    labels = len(alphabet)
     is_small = terms.epsilon < SMALL
     first = thinned(levels[0], 1.0 if is_small else LARGE_EPSILON_PRICE)
-    model = contexts.Model.of([first, *levels[1:]], labels)
+    model = contexts.Model.of([first, *levels[1:]])
     drawn = model.sample(design.sample, design.max_length, draw)
     # Below `SMALL` most rare traces are of noise, so a larger pool of them brings nothing nearer.
     pool = POOL if is_small else pool_size(drawn)
-    weights = contexts.step_weights(list(drawn), labels, design.case_weight)
-    residual_cases = contexts.cases(first, drawn, labels, weights)
-    drawn, residual_cases = like_level(drawn, residual_cases, levels[0], labels, design, draw, pool)
+    weights = contexts.step_weights(list(drawn), len(alphabet), design.case_weight)
+    residual_cases = contexts.cases(first, drawn, weights)
+    drawn, residual_cases = like_level(drawn, residual_cases, levels[0], design, draw, pool)
 
     # As many representatives as there are cases enough for.
     cases = sum(frequent.values()) + residual_cases
     scale = scale_for(terms.cases_per_person, budget.pure("weights"))
     affordable = max(int(cases / (CASES_A_CELL * scale)), 1)
     most = min(design.candidates, affordable)
-    return listed + candidates.representative(drawn, listed, most), extended, drawn, pool
+    listed += candidates.representative(drawn, listed, most)
+    return CandidateList(listed, extended, drawn, pool)
 
 
 def like_level(
     drawn: Mapping[Variant, int],
     cases: float,
     level: contexts.ContextLevel,
-    labels: int,
     design: Design,
     draw: NoiseSource,
     pool: int,
@@ -719,8 +769,6 @@ def like_level(
         Estimated number of cases of the model.
     level
         The noisy first level.
-    labels
-        Number of labels.
     design
         Public parameters.
     draw
@@ -738,33 +786,11 @@ def like_level(
     near = Spread.like_drawn(drawn, cases, draw, pool)
     if not near.traces or cases < 1:
         return dict(drawn), cases
-    cells = follows(near, level, labels, design.case_weight)
+    cells = follows(near, level, design.case_weight)
     fitted_cases = fitted(near.cases, [cells])
     n_cases = fitted_cases.sum()
     resampled = near.whole_cases(fitted_cases * design.sample / n_cases, draw)
     return dict(resampled), float(n_cases)
-
-
-def _fitted(
-    listed: Sequence[Variant],
-    counts: Ints,
-    drawn: Mapping[Variant, int],
-    frequent: Mapping[Variant, int],
-    levels: Sequence[contexts.ContextLevel],
-    labels: int,
-    bound: int,
-    scale: float,
-    draw: NoiseSource,
-    pool: int,
-) -> list[tuple[Variant, int]]:
-    """Cases of each released trace: those of stage 3, spread over drawn traces and fitted to all levels too."""
-    shown = [(variant, n) for variant, n in zip(listed, counts.tolist(), strict=True) if n and variant]
-    near = Spread.of(shown, listed, drawn, draw, frequent, pool)
-    # The noisy counts that the cases should agree with: those of stage 3, then each level of stage 2.
-    cells = [nearby(near, counts, np.full(len(counts), scale))]
-    for order, level in enumerate(levels, start=1):
-        cells.append(follows(near, level, labels, bound, frequent, order=order))
-    return fit(near, cells, draw)
 
 
 def release_times(

@@ -89,7 +89,7 @@ def test_a_model_is_what_its_noisy_cells_say(labels: int, orders: int, scale: fl
         if seed == 0:
             levels[0][0,] = [-5] * (labels + 1)  # after it nothing is above the noise
         expected = by_definition(levels, Fraction(scale), labels)
-        model = Model.of([level_of(level, scale, labels) for level in levels], labels)
+        model = Model.of([level_of(level, scale, labels) for level in levels])
         assert model.chances.sum(axis=1) == pytest.approx(1.0)
         for order, (keys, first) in enumerate(zip(model.contexts, model.rows, strict=True), start=1):
             assert len(keys) == len(levels[order - 1])
@@ -100,9 +100,9 @@ def test_a_model_is_what_its_noisy_cells_say(labels: int, orders: int, scale: fl
 
 def test_a_cell_counts_from_one_and_a_half_scales_on() -> None:
     """At it, and not one unit below; a cell of one unit counts as well where the noise is small enough."""
-    model = Model.of([level_of({(0,): [6, 5, 18], (1,): [5, 5, 5], (2,): [0, 6, 0]}, 4.0, 2)], 2)
+    model = Model.of([level_of({(0,): [6, 5, 18], (1,): [5, 5, 5], (2,): [0, 6, 0]}, 4.0, 2)])
     assert model.chances.tolist() == [[0.25, 0, 0.75], [0, 0, 1], [0, 1, 0]]
-    small = Model.of([level_of({(0,): [1, 0], (1,): [0, 1]}, 0.5, 1)], 1)
+    small = Model.of([level_of({(0,): [1, 0], (1,): [0, 1]}, 0.5, 1)])
     assert small.chances.tolist() == [[1, 0], [0, 1]]
 
 
@@ -122,7 +122,7 @@ def test_contexts_open_where_the_noisy_count_and_the_shorter_context_say(labels:
             for label in range(labels)
             if row[label] >= 6 and (*context, label)[1:] in levels[-1]
         }
-        found = contexts._next_contexts([level_of(level, scale, labels) for level in levels], labels).tolist()
+        found = contexts._next_contexts([level_of(level, scale, labels) for level in levels]).tolist()
         assert found == sorted(key_of(context, labels) for context in opened)
 
 
@@ -163,7 +163,7 @@ def test_traces_are_drawn_after_the_longest_open_context(labels: int, orders: in
     for seed in range(5):
         levels = random_levels(labels, orders, 4.0, seed)
         source = EqualNoise(seed=seed)
-        model = Model.of([level_of(level, 4.0, labels) for level in levels], labels)
+        model = Model.of([level_of(level, 4.0, labels) for level in levels])
         found = model.sample(40, longest, source)
         expected = drawn_by_hand(levels, 4.0, labels, longest, source.drawn_words)
         assert list(found.items()) == list(expected.items())
@@ -177,14 +177,14 @@ def test_where_every_context_is_open_short_traces_are_in_short_ones() -> None:
     first = {(start,): [many, 0, 0], (0,): [0, many, many], (1,): [0, 0, many]}
     pairs = {one: [0, 0, many] for one in itertools.product(range(3), repeat=2)} | {(start, 0): [0, many, 0]}
     triples = {one: [0, 0, many] for one in itertools.product(range(3), repeat=3)}
-    model = Model.of([level_of(level, 1.0, 2) for level in (first, pairs, triples)], 2)
+    model = Model.of([level_of(level, 1.0, 2) for level in (first, pairs, triples)])
     found = model.sample(50, 4, EqualNoise(seed=3))
     assert found == {(0, 1): 50}
 
 
 def test_a_model_with_a_level_missing_is_a_fault() -> None:
     """Not a model of fewer levels."""
-    model = Model.of([level_of(level, 4.0, 2) for level in random_levels(2, 3, 4.0, 1)], 2)
+    model = Model.of([level_of(level, 4.0, 2) for level in random_levels(2, 3, 4.0, 1)])
     with pytest.raises(ValueError, match="shorter"):
         replace(model, rows=model.rows[:2]).sample(3, 4, EqualNoise(seed=3))
 
@@ -351,9 +351,9 @@ def test_cases_are_estimated_from_what_begins() -> None:
     drawn, weights = {(0,): 3, (0,) * 9: 1}, np.asarray([UNIT, UNIT // 5])
     mean = (3 * UNIT + UNIT // 5) / 4
     level = ContextLevel(np.arange(2), np.asarray([[7, 7], [5 * UNIT, UNIT]]), np.ones(2))
-    assert contexts.cases(level, drawn, 1, weights) == pytest.approx(6 * UNIT / mean, rel=1e-12)
+    assert contexts.cases(level, drawn, weights) == pytest.approx(6 * UNIT / mean, rel=1e-12)
     below = ContextLevel(np.arange(2), np.asarray([[9, 9], [-8, 7]]), np.ones(2))
-    assert contexts.cases(below, drawn, 1, weights) == 0.0
+    assert contexts.cases(below, drawn, weights) == 0.0
 
 
 @pytest.mark.parametrize("order", [2, 3])
@@ -405,7 +405,7 @@ def test_a_model_without_noise_gives_its_traces() -> None:
     """Noise switched off, a model of order 2 gives back what is determined by two labels."""
     variants = [(0, 1, 2), (1, 0, 2, 2)]
     levels = contexts.measure(variants, np.asarray([700, 300]), 3, [Fraction(10**4)] * 2, 100, EqualNoise())
-    drawn = contexts.Model.of(levels, 3).sample(4000, 30, simulated(1))
+    drawn = contexts.Model.of(levels).sample(4000, 30, simulated(1))
     shares = {variant: n / 4000 for variant, n in drawn.items()}
     assert shares[0, 1, 2] == pytest.approx(0.7, abs=0.05)
     assert shares[1, 0, 2, 2] == pytest.approx(0.3, abs=0.05)

@@ -158,9 +158,7 @@ def test_fitted_traces_leave_as_whole_numbers() -> None:
 def test_a_frequent_case_without_events_is_counted_in_the_first_level() -> None:
     """It begins and ends at once, also where one label is declared."""
     near = Spread(((0,), ()), np.arange(2), np.ones(2))
-    cells = follows(
-        near, ContextLevel(np.arange(2), np.zeros((2, 2), dtype=np.int64), np.ones(2) * UNIT), 1, 4, {(): 10}
-    )
+    cells = follows(near, ContextLevel(np.arange(2), np.zeros((2, 2), dtype=np.int64), np.ones(2) * UNIT), 4, {(): 10})
     assert cells.of.toarray().tolist() == [[1, 0], [1, 0], [0, 1]]
     assert cells.noisy.tolist() == [0, 0, 10], "the end after 0, 0 after the start, the end after the start"
 

@@ -595,10 +595,10 @@ def test_a_first_level_is_enough_from_two_scales_a_cell_on() -> None:
 
 
 def _like(
-    drawn: dict[tuple[int, ...], int], cases: float, level: ContextLevel, sample: int, labels: int = 1
+    drawn: dict[tuple[int, ...], int], cases: float, level: ContextLevel, sample: int
 ) -> tuple[dict[tuple[int, ...], int], float]:
     design = Design(case_weight=100, sample=sample)
-    return synthetic.like_level(drawn, cases, level, labels, design, EqualNoise(seed=7), spreading.POOL)
+    return synthetic.like_level(drawn, cases, level, design, EqualNoise(seed=7), spreading.POOL)
 
 
 def test_drawn_traces_are_as_frequent_as_the_first_level_says() -> None:
@@ -619,7 +619,7 @@ def test_what_the_first_level_does_not_distinguish_stays_as_it_was_drawn() -> No
     cells = np.zeros((4, 4), dtype=np.int64)
     for before, after in ((3, 0), (0, 1), (1, 0), (0, 2), (2, 0), (0, 3)):
         cells[before, after] = 90 * UNIT
-    found, total = _like({one: 30, other: 10}, 40.0, _level(cells.tolist(), UNIT / 100), 400, labels=3)
+    found, total = _like({one: 30, other: 10}, 40.0, _level(cells.tolist(), UNIT / 100), 400)
     assert total == pytest.approx(90, abs=0.1)
     assert (found[one], found[other]) == (pytest.approx(300, abs=1), pytest.approx(100, abs=1))
 
@@ -657,7 +657,8 @@ def _listed(
     design = Design(activities=names, case_weight=10, candidates=candidates, sample=2_000, given=given)
     budget, terms = _budget(model=Fraction(10**7), weights=weights), Terms.of(1, "0.1", 2)
     levels = synthetic.residual_model(VariantCounts.of(log, names), {}, design, budget, terms, EqualNoise(seed=7))
-    return synthetic.candidate_list(levels, frequent, names, design, budget, terms, EqualNoise(seed=7))[:2]
+    listed = synthetic.candidate_list(levels, frequent, names, design, budget, terms, EqualNoise(seed=7))
+    return listed.traces, listed.alphabet
 
 
 def test_so_many_candidates_as_their_noise_allows() -> None:
@@ -733,8 +734,8 @@ def test_candidates_come_from_all_levels_of_the_model() -> None:
         design = Design(activities=names, order=order, sample=400, candidates=50)
         budget, terms = _budget(model=Fraction(10**7)), Terms.of(1, "0.1")
         levels = synthetic.residual_model(VariantCounts.of(log, names), {}, design, budget, terms, EqualNoise(seed=7))
-        _, _, drawn, _ = synthetic.candidate_list(levels, {}, names, design, budget, terms, EqualNoise(seed=7))
-        assert set(drawn) == {(0, 2, 3), (1, 2, 5)}
+        listed = synthetic.candidate_list(levels, {}, names, design, budget, terms, EqualNoise(seed=7))
+        assert set(listed.drawn) == {(0, 2, 3), (1, 2, 5)}
 
 
 def _sampled(level: ContextLevel, epsilon: str, sample: int) -> tuple[dict[tuple[int, ...], int], int]:
@@ -742,8 +743,8 @@ def _sampled(level: ContextLevel, epsilon: str, sample: int) -> tuple[dict[tuple
     names = ("a", "b")
     design = Design(activities=names, sample=sample, candidates=5)
     budget, terms = _budget(model=Fraction(10**7)), Terms.of(epsilon, "0.1")
-    _, _, drawn, pool = synthetic.candidate_list([level], {}, names, design, budget, terms, EqualNoise(seed=7))
-    return drawn, pool
+    listed = synthetic.candidate_list([level], {}, names, design, budget, terms, EqualNoise(seed=7))
+    return listed.drawn, listed.pool
 
 
 @pytest.mark.parametrize(
@@ -773,12 +774,12 @@ def test_cases_are_spread_over_the_pool_alone() -> None:
     """Three drawn traces are near one candidate: a pool of one has one of them."""
     drawn = {(0, 0): 1, (0, 1): 1, (0, 0, 0): 1}
     level = _level([[0, 0, 0], [0, 0, 0], [0, 0, 0]], 1e9 * UNIT)
-    arguments = [(0,)], np.asarray([400]), drawn, {}, [level], 2, 100, 1.0, EqualNoise(seed=7)
-    assert len(synthetic._fitted(*arguments, 1)) == 2
-    assert len(synthetic._fitted(*arguments, 3)) == 4
+    for pool, n_traces in ((1, 2), (3, 4)):
+        listed = synthetic.CandidateList([(0,)], ("a", "b"), drawn, pool)
+        assert len(listed.fitted(np.asarray([400]), 1.0, [level], {}, 100, EqualNoise(seed=7))) == n_traces
     first = _level([[0, 0, 40 * UNIT], [0, 0, 0], [40 * UNIT, 0, 0]], UNIT)
     design = Design(case_weight=100, sample=30)
-    alike, _ = synthetic.like_level(drawn, 40.0, first, 2, design, EqualNoise(seed=7), 1)
+    alike, _ = synthetic.like_level(drawn, 40.0, first, design, EqualNoise(seed=7), 1)
     assert len(alike) == 1
 
 
@@ -872,11 +873,8 @@ def test_released_cases_agree_with_every_level(decisive: int) -> None:
     # Its contexts are the start, then a, and the start, then b.
     cells = np.asarray([[0, 300 * UNIT, 0], [100 * UNIT, 0, 0]], dtype=np.int64)
     second = ContextLevel(np.asarray([2 * 3 + 0, 2 * 3 + 1]), cells, np.full(2, scales[1]))
-    found = dict(
-        synthetic._fitted(
-            [one, other], np.asarray([200, 200]), {}, {}, [first, second], 2, 100, 1e5, EqualNoise(seed=7), 9
-        )
-    )
+    listed = synthetic.CandidateList([one, other], ("a", "b"), {}, pool=9)
+    found = dict(listed.fitted(np.asarray([200, 200]), 1e5, [first, second], {}, 100, EqualNoise(seed=7)))
     assert found == {one: pytest.approx(300, abs=2), other: pytest.approx(100, abs=2)}
 
 

@@ -218,7 +218,8 @@ def test_longer_contexts_of_true_cells_are_caught(monkeypatch: pytest.MonkeyPatc
         true.append(cells.copy())
         return cells
 
-    def by_true_cells(levels: list[contexts.ContextLevel], n_labels: int) -> np.ndarray:
+    def by_true_cells(levels: list[contexts.ContextLevel]) -> np.ndarray:
+        n_labels = levels[-1].labels
         row, label = np.nonzero(true[-1][:, :n_labels])
         return np.sort(levels[-1].contexts[row] * (n_labels + 1) + label)
 
@@ -359,8 +360,8 @@ def test_candidates_made_of_raw_cases_are_caught(monkeypatch: pytest.MonkeyPatch
         return model(table, *rest)
 
     def leaky(*arguments: Any) -> Any:
-        listed, *rest = plain(*arguments)
-        return list(dict.fromkeys([*raw[-1].variants, *listed])), *rest
+        listed = plain(*arguments)
+        return replace(listed, traces=list(dict.fromkeys([*raw[-1].variants, *listed.traces])))
 
     monkeypatch.setattr(synthetic, "residual_model", noted)
     monkeypatch.setattr(synthetic, "candidate_list", leaky)

@@ -70,6 +70,11 @@ class ContextLevel:
     cells: Ints
     scale: Floats
 
+    @property
+    def labels(self) -> int:
+        """Number of labels, A. It is also the key of the context at the start of a case."""
+        return int(self.cells.shape[1]) - 1
+
 
 @content_free("labels")
 @dataclass(frozen=True, slots=True)
@@ -219,7 +224,7 @@ def measure(
             remaining_rho = sum(rhos[1:], start=Fraction(0))
             single_level = measure(variants, counts, labels, [remaining_rho], bound, draw, cases_per_person)
             return [_together(levels[0], single_level[0], rhos)]
-        opened = _next_contexts(levels, labels)
+        opened = _next_contexts(levels)
     return levels
 
 
@@ -262,10 +267,11 @@ def _rows(opened: Ints, keys: Ints) -> tuple[Ints, npt.NDArray[np.bool_]]:
     return inside, opened[inside] == keys
 
 
-def _next_contexts(levels: list[ContextLevel], labels: int) -> Ints:
+def _next_contexts(levels: list[ContextLevel]) -> Ints:
     """Return longer contexts with a noisy count of at least `DROP` scales and an open shorter context."""
-    level, radix = levels[-1], labels + 1
-    row, label = np.nonzero(level.cells[:, :labels] >= DROP * level.scale[:, None])
+    level = levels[-1]
+    radix = level.labels + 1
+    row, label = np.nonzero(level.cells[:, : level.labels] >= DROP * level.scale[:, None])
     keys = level.contexts[row] * radix + label
     _, is_open = _rows(level.contexts, keys % radix ** len(levels))
     return np.sort(keys[is_open])
@@ -292,11 +298,12 @@ class Model:
     labels: int
 
     @classmethod
-    def of(cls, levels: Sequence[ContextLevel], labels: int, drop: float = DROP) -> Model:
+    def of(cls, levels: Sequence[ContextLevel], drop: float = DROP) -> Model:
         """Build the model of noisy levels, with cells below `drop` scales set to 0.
 
         It is post-processing and reads nothing else.
         """
+        labels = levels[0].labels
         radix = labels + 1
         contexts: list[Ints] = []
         rows: list[int] = []
@@ -379,7 +386,7 @@ class Model:
         return best
 
 
-def cases(level: ContextLevel, drawn: Mapping[Variant, int], labels: int, weights: Ints) -> float:
+def cases(level: ContextLevel, drawn: Mapping[Variant, int], weights: Ints) -> float:
     """Estimate how many cases the first level saw, from its noisy cells.
 
     The noisy weight of all starts is divided by the mean weight of a start in drawn traces.
@@ -390,12 +397,10 @@ def cases(level: ContextLevel, drawn: Mapping[Variant, int], labels: int, weight
         The noisy first level.
     drawn
         Drawn traces, and how often each was drawn.
-    labels
-        Number of labels. It is also the key of the context at the start of a case.
     weights
         int64[D], weight of each step of a drawn trace.
     """
-    begun = max(float(level.cells[labels].sum()), 0.0)
+    begun = max(float(level.cells[level.labels].sum()), 0.0)
     each = np.asarray(list(drawn.values()), dtype=np.int64)
     return begun / float(weights @ each / each.sum())
 

@@ -78,9 +78,13 @@ Weigh = Callable[[Sequence[Variant], int, int], Ints]
 
 
 def follows(
-    near: Spread, level: ContextLevel, labels: int, bound: int, counted: Mapping[Variant, int] | None = None,
-    weigh: Weigh = step_weights, order: int = 1,
-) -> Cells:  # fmt: skip
+    near: Spread,
+    level: ContextLevel,
+    bound: int,
+    counted: Mapping[Variant, int] | None = None,
+    weigh: Weigh = step_weights,
+    order: int = 1,
+) -> Cells:
     """Return the cells of a level that some trace contributes to.
 
     Parameters
@@ -89,8 +93,6 @@ def follows(
         The traces whose cases are fitted.
     level
         Noisy level of the context model.
-    labels
-        Number of labels.
     bound
         The most that one case adds to the level (B).
     counted
@@ -102,10 +104,10 @@ def follows(
     """
     noisy = level.cells.astype(np.float64).ravel() / UNIT
     if counted:
-        counted_steps = _steps(list(counted), level.contexts, order, labels, bound, weigh)
+        counted_steps = _steps(list(counted), level, order, bound, weigh)
         noisy += counted_steps @ np.asarray(list(counted.values()), dtype=np.float64)
-    deviation = np.repeat(level.scale, labels + 1) / UNIT * LAPLACE
-    of = _steps(near.traces, level.contexts, order, labels, bound, weigh)
+    deviation = np.repeat(level.scale, level.labels + 1) / UNIT * LAPLACE
+    of = _steps(near.traces, level, order, bound, weigh)
     used_rows = np.unique(of.nonzero()[0])
     return Cells(of[used_rows], noisy[used_rows], deviation[used_rows])
 
@@ -127,13 +129,14 @@ def nearby(near: Spread, counts: Ints, scale: Floats) -> Cells:
     return Cells(of, counts.astype(np.float64), scale * LAPLACE)
 
 
-def _steps(traces: Sequence[Variant], contexts: Ints, order: int, labels: int, bound: int, weigh: Weigh) -> csr_array:
+def _steps(traces: Sequence[Variant], level: ContextLevel, order: int, bound: int, weigh: Weigh) -> csr_array:
     """Return the weight of each step of an opened context in a case of each trace, [contexts * (A + 1), traces].
 
     It is 0 for traces with labels beyond A.
     """
     from scipy.sparse import csr_array
 
+    contexts, labels = level.contexts, level.labels
     has_all_labels = [max(trace, default=0) < labels for trace in traces]
     seen = [trace if is_complete else () for trace, is_complete in zip(traces, has_all_labels, strict=True)]
     steps = VariantSteps.of(seen, labels)

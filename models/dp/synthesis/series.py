@@ -186,8 +186,7 @@ def release_synthetic(
     selected = _selected(log, terms, design, number, state, source) if design.activities is None else None
     may_leave = design.activities if selected is None else selected["labels"]
     alphabet, kept, table = over_labels(log, tuple(sorted(set(may_leave or ()))), design)
-    labels_of_given = {label for trace in design.given for label in trace}
-    extended = (*alphabet, *sorted(labels_of_given - set(alphabet)))
+    extended = design.extended(alphabet)
 
     # Stages 2 and 3: the counts of this release are added to those so far; its own weights are released.
     scales = _scales(terms, design, shape)
@@ -359,9 +358,7 @@ class _NoisyCounts:
 
     def refill(self, draw: NoiseSource) -> None:
         """Replace candidates that do not rise above their noise by representatives of the model."""
-        code_of = {label: code for code, label in enumerate(self.alphabet)}
-        coded_traces = [tuple(code_of[label] for label in trace) for trace in self.design.given]
-        public_traces = dict.fromkeys(coded_traces)  # each once, in their order
+        public_traces = dict.fromkeys(self.design.coded_given(self.alphabet))  # each once, in their order
 
         # Declared candidates are kept, and so are those that are new or have risen above their noise.
         total, noise = self.weights.total, self.weights.total_scale
@@ -373,10 +370,10 @@ class _NoisyCounts:
         # A sample of the model so far, and how many cases the model describes.
         levels = [self._level(order) for order in range(1, self.design.order + 1)]
         fitted = [balanced(levels[0]), *levels[1:]]
-        drawn = Model.of(fitted, self.labels, DROP).sample(self.design.sample, self.design.max_length, draw)
+        drawn = Model.of(fitted, DROP).sample(self.design.sample, self.design.max_length, draw)
         self.drawn = drawn
         weights = self._step_weights(list(drawn), self.labels, self.design.case_weight)
-        cases = contexts.cases(levels[0], drawn, self.labels, weights)
+        cases = contexts.cases(levels[0], drawn, weights)
 
         # As many candidates as there are cases enough for.
         affordable = max(int(cases / (CASES_A_CELL * self.weights.next_scale)), 1)
@@ -409,7 +406,7 @@ class _NoisyCounts:
         near, count_of_trace = Spread.of(cells, self.traces, self.drawn, draw), dict(cells)
         counts = np.asarray([count_of_trace.get(trace, 0) for trace in self.traces], dtype=np.int64)
         weights = nearby(near, counts, self.weights.total_scale)
-        follow = follows(near, self._level(1), self.labels, self.design.case_weight, weigh=self._step_weights)
+        follow = follows(near, self._level(1), self.design.case_weight, weigh=self._step_weights)
         return fit(near, [weights, follow], draw)
 
     def state(self) -> dict[str, Any]:

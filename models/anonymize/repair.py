@@ -38,7 +38,7 @@ from models.anonymize.result import Anonymized
 from models.anonymize.shown import ShownItems
 from models.anonymize.suppression import Candidates, losses
 from models.anonymize.tlkc import SuppressionOptions, TlkcProblem
-from models.anonymize.view import TraceView, view, view_of_items
+from models.anonymize.view import TraceView, view_of_items
 from models.anonymize.violations import TlkcBounds, minimal_violations
 from models.content_free import content_free
 from models.eventlog import Flags
@@ -144,16 +144,10 @@ def _violating(problem: TlkcProblem, kept: Flags) -> list[tuple[int, ...]]:
     The knowledge itself and every weaker structure of `also` is checked. A candidate appears in every order
     in which a case can match it.
     """
-    if not kept.any():
-        return []
-    code = {item: number for number, item in enumerate(problem.seen.alphabet)}
-    log = problem.log.select_events(kept)
     violating: dict[tuple[int, ...], None] = {}  # an ordered set
     for structure in (problem.knowledge.structure, *problem.also):
-        seen = view(log, replace(problem.knowledge, structure=structure), problem.classes)
-        for candidate in minimal_violations(seen, problem.bounds).candidates():
-            items = tuple(code[item] for item in seen.decode(candidate))
-            violating.update(dict.fromkeys([items] if structure == "seq" else permutations(items)))
+        for candidate in problem.violations_of(kept, structure):
+            violating.update(dict.fromkeys([candidate] if structure == "seq" else permutations(candidate)))
     return list(violating)
 
 

@@ -45,7 +45,7 @@ from models.anonymize.view import TraceView, view
 from models.anonymize.violations import BELOW_K, LevelSearch, TlkcBounds, Violations, minimal_violations, single_items
 from models.content_free import content_free
 from models.errors import BoundError, InputError, check_choice
-from models.eventlog import Column, EventLog, Ints, starts_of
+from models.eventlog import Column, EventLog, Flags, Ints, starts_of
 from models.knowledge import Attribute, Clock, Knowledge, Structure, Unit
 from models.variants import total
 
@@ -316,7 +316,7 @@ class TlkcProblem:
         problem = self
         while True:
             result = once(problem)
-            weak = problem.weaker_violations(result)
+            weak = problem.weaker_violations(result.kept)
             if not weak:
                 return problem.verified(result)
             problem = problem.banning(weak)
@@ -335,23 +335,26 @@ class TlkcProblem:
                 vars(problem)[name] = vars(self)[name]
         return problem
 
-    def weaker_violations(self, result: Anonymized) -> list[tuple[int, ...]]:
-        """Return the candidates that violate in the result for a weaker structure of `also`.
+    def violations_of(self, kept: Flags, structure: Structure) -> Candidates:
+        """Return the minimal candidates that the kept events violate under a structure, as codes of `seen`."""
+        if not kept.any():
+            return []
+        code_of = {item: code for code, item in enumerate(self.seen.alphabet)}
+        knowledge = replace(self.knowledge, structure=structure)
+        shown = view(self.log.select_events(kept), knowledge, self.classes, self.cases)
+        minimal = minimal_violations(shown, self.bounds).candidates()
+        return [tuple(code_of[item] for item in shown.decode(candidate)) for candidate in minimal]
+
+    def weaker_violations(self, kept: Flags) -> Candidates:
+        """Return the candidates that the kept events violate for a weaker structure of `also`.
 
         They are expressed as candidates of this problem's own structure: every order of the items in which a
         case can match.
         """
-        if not result.kept.any():
-            return []
-        shown = result.kept_per_case > 0
-        classes = {name: column.take(shown) for name, column in self.classes.items()}
-        weights = None if self.cases is None else self.cases[shown]
-        code_of = {item: code for code, item in enumerate(self.seen.alphabet)}
         violating: dict[tuple[int, ...], None] = {}  # an ordered set
         for structure in self.also:
-            seen = view(result.log, replace(self.knowledge, structure=structure), classes, weights)
-            for candidate in minimal_violations(seen, self.bounds).candidates():
-                items = sorted(code_of[item] for item in seen.decode(candidate))
+            for candidate in self.violations_of(kept, structure):
+                items = sorted(candidate)
                 orders = permutations(items) if self.knowledge.structure == "seq" else [tuple(items)]
                 violating.update(dict.fromkeys(orders))
         return list(violating)

@@ -266,11 +266,6 @@ class PairInSeries:
             self._cracks[n, bk] = self._tables().cracks(n, bk)
         return self._cracks[n, bk]
 
-    @property
-    def has_tables(self) -> bool:
-        """Whether it keeps more than its answers."""
-        return self._kept is not None or self._make_shared is not None
-
     def keep_small_tables(self) -> None:
         """Keep the answers, and tables that are not large, until the next series asks."""
         self._make_shared = None  # it refers to the tables of all pairs of one candidate

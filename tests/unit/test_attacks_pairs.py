@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,16 @@ from models.attacks.candidates import cracks_by_value, joint_value, matching_row
 from models.attacks.correspondence import PairAttack, anonymity, every_candidate
 from models.attacks.linker import base_linkers
 from models.attacks.pairs import encode, join_releases, next_occurrences
-from models.attacks.series import PairInSeries, b_then_c, b_then_f, best_of, identity_tables, pair_cracks, series
+from models.attacks.series import (
+    PairInSeries,
+    PairTables,
+    b_then_c,
+    b_then_f,
+    best_of,
+    identity_tables,
+    pair_cracks,
+    series,
+)
 from models.attacks.true_linker import real_links, true_linker
 from models.errors import InputError
 from models.eventlog import Column, EventLog, SimpleLog
@@ -297,12 +305,20 @@ def test_a_pair_with_large_tables_keeps_its_answers_alone(monkeypatch: pytest.Mo
     """What it answered stays, and what is asked later is the same from new tables."""
     earlier = SimpleLog.from_log(EventLog.from_traces([("ab", None), ("ac", None)]))
     later = SimpleLog.from_log(EventLog.from_traces([("ab", None), ("ac", None), ("abc", None)]))
-    pair = PairInSeries(partial(identity_tables, earlier, later, np.arange(2), 2))
+    made: list[PairTables] = []
+
+    def make() -> PairTables:
+        made.append(identity_tables(earlier, later, np.arange(2), 2))
+        return made[-1]
+
+    pair = PairInSeries(make)
     before = pair.cracks(0, ("b",))
     pair.keep_small_tables()
-    assert pair.has_tables
+    pair.cracks(0, ("a",))
+    assert len(made) == 1
     monkeypatch.setattr("models.attacks.series.MOST_KEPT", 10)
     pair.keep_small_tables()
-    assert not pair.has_tables
     assert pair.cracks(0, ("b",)) == before
+    assert len(made) == 1
     assert pair.cracks(0, ("c",)).size2 == {None: 2}
+    assert len(made) == 2

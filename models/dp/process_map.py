@@ -271,7 +271,8 @@ def map_within(
     if design.activities is None and kept_labels is not None:
         budget = budget.after_labels()
     may_leave = chosen_labels(log, design, budget, terms, source, kept_labels=kept_labels)
-    alphabet, kept, table = over_labels(log, may_leave, design)
+    kept, table = over_labels(log, may_leave, design)
+    alphabet = table.alphabet
     noisy_cases = count_cases(table, budget, terms, source)
     for_steps = design
     if adapt_weight:

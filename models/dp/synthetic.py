@@ -500,14 +500,14 @@ def release_synthetic(
 
     # Stage 0: labels. From here on the log is read over these labels alone.
     may_leave = chosen_labels(log, plan, budget, terms, source, cases, kept_labels)
-    alphabet, kept, table = over_labels(log, may_leave, plan, cases)
+    kept, table = over_labels(log, may_leave, plan, cases)
 
     # Stages 1 and 2: frequent variants, and a model of all other cases.
     frequent = frequent_variants(table, budget, terms, source)
     levels = residual_model(table, frequent, plan, budget, terms, source)
 
     # Stage 3: cases near each candidate, fitted to the counts of stages 1 and 2.
-    listed = candidate_list(levels, frequent, alphabet, plan, budget, terms, source)
+    listed = candidate_list(levels, frequent, table.alphabet, plan, budget, terms, source)
     counts = candidates.reweigh(table, listed.traces, budget.pure("weights"), source, cases_per_person)
     scale = scale_for(cases_per_person, budget.pure("weights"))
     released = listed.fitted(counts, scale, levels, frequent, plan.case_weight, source)
@@ -563,7 +563,7 @@ def chosen_labels(
 
 def over_labels(
     log: EventLog, may_leave: tuple[str, ...], design: Design, cases: Ints | None = None
-) -> tuple[tuple[str, ...], EventLog, VariantCounts]:
+) -> tuple[EventLog, VariantCounts]:
     """Restrict a log to the labels that may leave.
 
     Parameters
@@ -575,19 +575,17 @@ def over_labels(
 
     Returns
     -------
-    alphabet : tuple of str
-        The public alphabet: these labels, and the one of `design.other`.
     log : EventLog
-        The log over this alphabet alone.
+        The log over the public alphabet alone: these labels, and the one of `design.other`.
     table : VariantCounts
-        The variants of that log.
+        The variants of that log, over this alphabet.
     """
     alphabet = may_leave
     if design.other is not None:
         alphabet = tuple(sorted({*may_leave, design.other}))
         log = merged(log, may_leave, design.other)
     kept = only(log, alphabet)
-    return alphabet, kept, VariantCounts.of(kept, alphabet, cases)
+    return kept, VariantCounts.of(kept, alphabet, cases)
 
 
 def frequent_variants(table: VariantCounts, budget: StageBudget, terms: Terms, draw: NoiseSource) -> dict[Variant, int]:

@@ -465,7 +465,8 @@ def _over(
     log: EventLog, design: Design, budget: StageBudget, terms: Terms, source: NoiseSource, **more: Any
 ) -> tuple[tuple[str, ...], EventLog, VariantCounts]:
     may_leave = synthetic.chosen_labels(log, design, budget, terms, source, **more)
-    return synthetic.over_labels(log, may_leave, design)
+    kept, table = synthetic.over_labels(log, may_leave, design)
+    return table.alphabet, kept, table
 
 
 def test_declared_labels_are_the_alphabet() -> None:

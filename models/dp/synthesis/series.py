@@ -185,12 +185,12 @@ def release_synthetic(
     # Stage 0: labels, declared or selected once.
     selected = _selected(log, terms, design, number, state, source) if design.activities is None else None
     may_leave = design.activities if selected is None else selected["labels"]
-    alphabet, kept, table = over_labels(log, tuple(sorted(set(may_leave or ()))), design)
-    extended = design.extended(alphabet)
+    kept, table = over_labels(log, tuple(sorted(set(may_leave or ()))), design)
+    extended = design.extended(table.alphabet)
 
     # Stages 2 and 3: the counts of this release are added to those so far; its own weights are released.
     scales = _scales(terms, design, shape)
-    series = _NoisyCounts.continued_from(state, extended, len(alphabet), design, shape, scales, number)
+    series = _NoisyCounts.continued_from(state, extended, len(table.alphabet), design, shape, scales, number)
     series.measure(table, number, source)
     series.refill(source)
     weights_of_cut = series.weigh(table, number, source)
@@ -206,7 +206,7 @@ def release_synthetic(
     dropped = log.n_events - kept.n_events
     operator = {
         "cases": {"in": log.n_cases, "out": sum(count for _, count in shown)},
-        "labels": {"may_leave": len(alphabet), "dropped_events": dropped},
+        "labels": {"may_leave": len(table.alphabet), "dropped_events": dropped},
         "candidates": len(series.traces),
         "warnings": [f"{dropped} of {log.n_events} events have labels that are not declared"] if dropped else [],
     }

@@ -186,27 +186,24 @@ def units_coarser_than(T: Unit) -> list[tuple[Unit, int]]:
 # Items as numbers: SQL of any engine counts these numbers, and this module maps them back to items.
 
 
-def item_sql(knowledge: Knowledge, items: Mapping[str, Column], activity: str, resource: str, tick: str) -> str:
+def item_sql(knowledge: Knowledge, items: Mapping[str, Column], tick: str) -> str:
     """Return the SQL for the number of an item, with its relative time, activity and resource as digits.
 
-    Parts that the item does not have are left out.
+    Codes of labels are `k` of the tables `activity_codes` and `resource_codes`; an event without a resource has the
+    digit 0. Parts that the item does not have are left out.
 
     Parameters
     ----------
     knowledge, items
         Parts of an item, and the labels of its activities and resources.
-    activity
-        SQL for the code of the label.
-    resource
-        SQL for the code plus 1; 0 for no resource.
     tick
         SQL for the relative time in units.
     """
     item = tick if knowledge.structure == "rel" else "0"
     if "activity" in items:
-        item = f"({item}) * {max(len(items['activity'].values), 1)} + {activity}"
+        item = f"({item}) * {max(len(items['activity'].values), 1)} + activity_codes.k"
     if "resource" in items:
-        item = f"({item}) * {len(items['resource'].values) + 1} + {resource}"
+        item = f"({item}) * {len(items['resource'].values) + 1} + coalesce(resource_codes.k, -1) + 1"
     return item
 
 

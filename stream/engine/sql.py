@@ -396,7 +396,7 @@ class SqlEngine(ABC):
             joins += f" JOIN ({begins}) AS begins ON utc_events.c = begins.c"
             unit = NANOSECONDS[knowledge.T]
             tick = f"({self._whole_units('utc_events.t', unit)} - {self._whole_units('begin_time', unit)})"
-        item = source.item_sql(knowledge, items, "activity_codes.k", "coalesce(resource_codes.k, -1) + 1", tick)
+        item = source.item_sql(knowledge, items, tick)
         kind = "BIGINT" if knowledge.structure == "rel" or len(items) > 1 else "INT"
         # A single file needs no number in the order of its rows: less to sort.
         order = "t, n" if len(self._source.files) == 1 else "t, f, n"

@@ -19,6 +19,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -193,7 +194,7 @@ def _probabilities(material: Material, predicates: list[_Predicate]) -> Floats:
     pairs: dict[tuple[int, ...], None] = {}
     for predicate in predicates:
         singles.update(dict.fromkeys((item,) for item in predicate.items))
-        pairs.update(dict.fromkeys(zip(predicate.items, predicate.items[1:], strict=False)))
+        pairs.update(dict.fromkeys(pairwise(predicate.items)))
     cases: dict[tuple[int, ...], float] = {}
     for candidates in (list(singles), list(pairs)):
         shown = np.asarray([weight[rows].sum() for rows in rows_with(material, candidates)])
@@ -203,7 +204,7 @@ def _probabilities(material: Material, predicates: list[_Predicate]) -> Floats:
     result = np.empty(len(predicates))
     for number, predicate in enumerate(predicates):
         factors = [cases[predicate.items[:1]] / everybody]
-        for before, after in zip(predicate.items, predicate.items[1:], strict=False):
+        for before, after in pairwise(predicate.items):
             factors.append(min(cases[before, after] / cases[before,], 1.0))
         key = material.traces.values[:, predicate.row].tobytes()
         if key not in alike:

@@ -5,7 +5,6 @@ Both logs are read as they are: for the operator, never to be published together
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -80,8 +79,6 @@ def loss(source: EventLog, released: EventLog, origin: Ints | None = None, cases
     weights = None if cases is None or origin is None else cases[origin]
     events = amounts(source.activity.codes, of_events(cases, source.starts), size)
     holding = _cases_with(source, size, cases)
-    place = {name: code for code, name in enumerate(names)}
-    released_events: Counter[str] = Counter()
     has_activity = released.activity.codes >= 0
     each = of_events(weights, released.starts)
     counts = amounts(
@@ -89,13 +86,11 @@ def loss(source: EventLog, released: EventLog, origin: Ints | None = None, cases
         None if each is None else each[has_activity],
         len(released.activity.values),
     )
-    for name, count in zip(released.activity.values, counts.tolist(), strict=True):
-        if name in place:
-            released_events[name] += count
+    released_events = dict(zip(released.activity.values, counts.tolist(), strict=True))
     # Activities of many cases first, then by name.
     order = sorted(range(len(names)), key=lambda code: (-int(holding[code]), str(names[code])))
     rows = tuple(
-        ActivityLoss(str(names[code]), int(holding[code]), int(events[code]), released_events[names[code]])
+        ActivityLoss(str(names[code]), int(holding[code]), int(events[code]), released_events.get(names[code], 0))
         for code in order
         if events[code]
     )

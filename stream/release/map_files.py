@@ -15,6 +15,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 import msgspec
+import numpy as np
 from markupsafe import Markup
 
 from models.dp.process_map import COVERAGE, MapTimes, StepCounts
@@ -82,27 +83,11 @@ def document(steps: StepCounts, times: MapTimes | None = None) -> dict[str, Any]
     With times a step between two activities has `seconds`: the median of its durations, an interval of the median, and
     whether it is readable.
     """
-    n_labels = len(steps.labels)
     names = [*steps.labels, None]
-    listed = []
-    most_unlisted = 0
-    for before in range(n_labels + 1):
-        for after in range(n_labels + 1):
-            count, low, high = (int(table[before, after]) for table in (steps.counts, steps.low, steps.high))
-            if count or low:
-                row: dict[str, Any] = {"from": names[before], "to": names[after], "count": count}
-                row |= {"low": low, "high": high}
-                median = None if times is None else times.steps.get((before, after))
-                if median is not None:
-                    row["seconds"] = {
-                        "median": median.median / 1000,
-                        "low": median.low / 1000,
-                        "high": median.high / 1000,
-                        "readable": median.is_readable,
-                    }
-                listed.append(((-count, before, after), row))
-            else:
-                most_unlisted = max(most_unlisted, high)
+    is_listed = (steps.counts != 0) | (steps.low != 0)
+    before, after = np.nonzero(is_listed)
+    order = np.argsort(-steps.counts[before, after], kind="stable")
+    listed = zip(before[order].tolist(), after[order].tolist(), strict=True)
     cases = steps.cases
     throughput: dict[str, Any] = {}
     if times is not None:
@@ -114,13 +99,28 @@ def document(steps: StepCounts, times: MapTimes | None = None) -> dict[str, Any]
             {"name": name, "count": int(steps.counts[place].sum())} for place, name in enumerate(steps.labels)
         ],
         "cases": {"count": cases.count, "low": cases.low, "high": cases.high},
-        "steps": [row for _, row in sorted(listed, key=lambda entry: entry[0])],
-        "unlisted": {"count": 0, "high": most_unlisted},
+        "steps": [{"from": names[step[0]], "to": names[step[1]], **_numbers_of(step, steps, times)} for step in listed],
+        "unlisted": {"count": 0, "high": int(steps.high[~is_listed].max(initial=0))},
         **throughput,
         "coverage": COVERAGE,
         "case_weight": steps.case_weight,
         "reading": [INTERVAL],
     }
+
+
+def _numbers_of(step: tuple[int, int], steps: StepCounts, times: MapTimes | None) -> dict[str, Any]:
+    """Return the count of a step, given as its row and column, and its median time if it has one."""
+    numbers = {"count": int(steps.counts[step]), "low": int(steps.low[step]), "high": int(steps.high[step])}
+    median = None if times is None else times.steps.get(step)
+    if median is None:
+        return numbers
+    seconds = {
+        "median": median.median / 1000,
+        "low": median.low / 1000,
+        "high": median.high / 1000,
+        "readable": median.is_readable,
+    }
+    return {**numbers, "seconds": seconds}
 
 
 def faults(folder: Path, written: Mapping[str, bytes]) -> list[str]:

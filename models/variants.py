@@ -274,10 +274,10 @@ class VariantPlan:
         order = np.lexsort((draw, row))
         # Place of each case within its row, and cases of all rows before it.
         place = np.arange(len(row)) - np.searchsorted(row[order], row[order])
-        ends = np.cumsum(self.count)
-        before = np.concatenate(([0], ends))[first[row[order]]]
+        starts = starts_of(self.count)
+        before = starts[first[row[order]]]
         result = np.empty(len(row), dtype=np.int64)
-        result[order] = self.trace[np.searchsorted(ends, before + place, side="right")]
+        result[order] = self.trace[np.searchsorted(starts[1:], before + place, side="right")]
         return result
 
     def made(self) -> Ints:

@@ -97,8 +97,8 @@ class Sequences:
     @classmethod
     def of_keys(cls, keys: Collection[bytes]) -> Sequences:
         """Return the sequences that `keys` wrote."""
-        ends = np.cumsum(np.fromiter(map(len, keys), np.int64, len(keys)) // KEY.itemsize)
-        return cls(np.frombuffer(b"".join(keys), KEY).astype(np.int32), np.concatenate(([0], ends)).astype(np.int64))
+        lengths = np.fromiter(map(len, keys), np.int64, len(keys)) // KEY.itemsize
+        return cls(np.frombuffer(b"".join(keys), KEY).astype(np.int32), starts_of(lengths))
 
     def keys(self, code: Codes) -> list[bytes]:
         """Return each sequence as bytes, item i written as code[i]; keys are in the order of their sequences."""

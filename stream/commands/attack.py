@@ -174,9 +174,10 @@ def _block(schema: Any, n: int, symbols: Sequence[Any], codes: Any, values: Any)
     import numpy as np
     import pyarrow as pa
 
+    from models.eventlog import starts_of
+
     is_symbol = codes >= 0
-    ends = np.cumsum(is_symbol.sum(axis=1))
-    offsets = pa.array(np.concatenate(([0], ends)).astype(np.int32))
+    offsets = pa.array(starts_of(is_symbol.sum(axis=1)).astype(np.int32))
     names = pa.array([str(symbol) for symbol in symbols])
     name_of_item = names.take(pa.array(codes[is_symbol].astype(np.int32)))
     knowledge = pa.ListArray.from_arrays(offsets, name_of_item)

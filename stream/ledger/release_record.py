@@ -37,14 +37,13 @@ def texts(values: Sequence[str | None]) -> pa.Array:
     import pyarrow as pa
 
     written = [b"" if value is None else value.encode() for value in values]
-    ends = np.cumsum(np.fromiter(map(len, written), dtype=np.int64, count=len(written)))
-    if len(ends) and ends[-1] > np.iinfo(np.int32).max:
+    offsets = starts_of(np.fromiter(map(len, written), dtype=np.int64, count=len(written)))
+    if offsets[-1] > np.iinfo(np.int32).max:
         return pa.array(values, type=pa.string())  # more bytes than one array of strings can have: a chunked one
-    offsets = np.concatenate(([0], ends)).astype(np.int32)
     is_valid = None
     if None in values:
         is_valid = np.asarray([value is not None for value in values], dtype=np.bool_)
-    buffers = [_bitmap(is_valid), pa.py_buffer(offsets), pa.py_buffer(b"".join(written))]
+    buffers = [_bitmap(is_valid), pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(b"".join(written))]
     return pa.Array.from_buffers(pa.string(), len(written), buffers)
 
 

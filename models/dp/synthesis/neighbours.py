@@ -341,7 +341,7 @@ class _VariantsStage:
     draw: NoiseSource
 
     def __call__(self, log: EventLog) -> Events:
-        table, terms = VariantCounts.of(log, NAMES), _terms(self.epsilon, self.delta)
+        table, terms = VariantCounts.of(log, NAMES), Terms.of(self.epsilon, self.delta)
         budget = _budget(variants=self.epsilon, delta=self.delta)
         for variant, count in synthetic.frequent_variants(table, budget, terms, self.draw).items():
             yield "variant", variant
@@ -362,7 +362,7 @@ class _VariantsAndModel:
     @classmethod
     def of(cls, epsilon: Fraction, delta: Fraction, draw: NoiseSource) -> _VariantsAndModel:
         half = epsilon / 2
-        budget, terms = _budget(variants=half, model=half, delta=delta), _terms(epsilon, delta)
+        budget, terms = _budget(variants=half, model=half, delta=delta), Terms.of(epsilon, delta)
         design = synthetic.Design(activities=NAMES, order=1, case_weight=3)
         return cls(terms, budget, design, budget.thresholds(terms, design)["threshold"], draw)
 
@@ -444,7 +444,7 @@ class _CasesStage:
     draw: NoiseSource
 
     def __call__(self, log: EventLog) -> Events:
-        table, terms = VariantCounts.of(log, NAMES), _terms(self.epsilon, Fraction(1, 2))
+        table, terms = VariantCounts.of(log, NAMES), Terms.of(self.epsilon, Fraction(1, 2))
         cases = process_map.count_cases(table, _budget(weights=self.epsilon), terms, self.draw)
         yield from _buckets("cases", cases.count, float(1 / self.epsilon), COMMON)
 
@@ -456,7 +456,7 @@ class _StepsStage:
     draw: NoiseSource
 
     def __call__(self, log: EventLog) -> Events:
-        table, terms = VariantCounts.of(log, NAMES), _terms(self.epsilon, self.delta)
+        table, terms = VariantCounts.of(log, NAMES), Terms.of(self.epsilon, self.delta)
         budget = _budget(model=self.epsilon, delta=self.delta)
         design = process_map.map_design(activities=NAMES, case_weight=process_map.MOST_CASE_WEIGHT)
         level = process_map.measure_steps(table, budget, terms, design, self.draw)
@@ -481,10 +481,10 @@ class _WholeMap:
         bounds: times.PublicTimeBounds | None = None,
     ) -> _WholeMap:
         design = process_map.map_design(activities=activities, sample=200, bounds=bounds)
-        return cls(epsilon, delta, draw, design, synthetic.StageBudget.of(_terms(epsilon, delta), design))
+        return cls(epsilon, delta, draw, design, synthetic.StageBudget.of(Terms.of(epsilon, delta), design))
 
     def __call__(self, log: EventLog) -> Events:
-        terms = _terms(self.epsilon, self.delta)
+        terms = Terms.of(self.epsilon, self.delta)
         released = process_map.map_within(log, terms, self.budget, self.design, self.draw)
         steps = released.steps
         yield "case weight", steps.case_weight
@@ -505,10 +505,6 @@ def _level_events(first: contexts.ContextLevel) -> Events:
     """Return the cells of a first level that the longest trace fills: A then C, C then A, and C then the end."""
     for before, after in ((0, 2), (2, 0), (2, 3)):
         yield from _buckets((before, after), int(first.cells[before, after]), float(first.scale[0]))
-
-
-def _terms(epsilon: Fraction, delta: Fraction) -> Terms:
-    return Terms.of(epsilon, delta)
 
 
 def _budget(

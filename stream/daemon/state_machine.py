@@ -44,9 +44,9 @@ from stream.daemon.status import (
     CoordinatorSnapshot,
     HeldStatus,
     ReleaseStatus,
+    StatusFile,
     gaps,
     next_triggers,
-    write_status,
 )
 from stream.engine.building import builder
 from stream.fold.fold import Fold
@@ -222,7 +222,7 @@ class ActiveCoordinator:
         except LostDeltasError:
             # `veilstream gap` reads which topic was lost, and where, from the status file.
             snapshot = CoordinatorSnapshot(fold, position, -1, self.delta.anchor, self.delta.lost)
-            write_status(self.host.output, snapshot, "gap")
+            StatusFile(self.host.output).write(snapshot, "gap")
             raise
         every = self.host.settings.checkpoint_every
         return Runner(fold, self, every=every, position=position, epoch=epoch), has_recorded_rules
@@ -381,7 +381,7 @@ class ActiveCoordinator:
         try:
             self.delta.check(self.position, self.runner.epoch, compare_end=compare_end)
         except LostDeltasError:
-            write_status(self.host.output, self.snapshot, "gap")
+            StatusFile(self.host.output).write(self.snapshot, "gap")
             raise
 
     # records

@@ -411,11 +411,6 @@ def end_text(error: BaseException) -> str:
     return f"{type(error).__name__}; the log has its stack" if short is None else str(short)
 
 
-def write_status(output: Path, snapshot: CoordinatorSnapshot, state: str) -> None:
-    """Replace `operator/status.json` once."""
-    StatusFile(output).write(snapshot, state)
-
-
 def gaps_of(status: Status) -> list[str]:
     """Describe the lost events in a status: of the delta topic, then of each source partition."""
     described = []

@@ -15,7 +15,7 @@ from stream.commands import releases, replay, verify
 from stream.commands._output import filled, show_reasons, tables
 from stream.config.sources import load
 from stream.daemon.delta_topic import Anchor
-from stream.daemon.status import CoordinatorSnapshot, write_status
+from stream.daemon.status import CoordinatorSnapshot, StatusFile
 from stream.fold.fold import Fold
 from stream.run.log_source import log_facts, records_from_log
 from stream.run.service import ReleaseService
@@ -40,7 +40,7 @@ def coordinator(world: Path, *, lost: bool) -> Path:
                     service.decide(fold, cut)
         service.checkpoint(fold)
         last = records[-1][0]
-        write_status(output, CoordinatorSnapshot(fold, last, last, Anchor("log"), None), "gap" if lost else "ready")
+        StatusFile(output).write(CoordinatorSnapshot(fold, last, last, Anchor("log"), None), "gap" if lost else "ready")
     return output
 
 

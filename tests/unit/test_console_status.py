@@ -11,7 +11,7 @@ import pytest
 
 from stream.commands import execute
 from stream.daemon.delta_topic import Anchor
-from stream.daemon.status import CoordinatorSnapshot, write_status
+from stream.daemon.status import CoordinatorSnapshot, StatusFile
 from stream.fold.fold import Fold
 from stream.fold.records import Command
 from stream.fold.rules import FoldRules, PublicationRules
@@ -32,7 +32,7 @@ def written(folder: Path, *commands: str) -> Path:
     for name in commands:
         assert list(fold.apply(fold.position + 1, Command(name=name, publication="a"))) == []
     (folder / "operator").mkdir(exist_ok=True)
-    write_status(folder, CoordinatorSnapshot(fold, fold.position, 0, Anchor("log"), None), "active")
+    StatusFile(folder).write(CoordinatorSnapshot(fold, fold.position, 0, Anchor("log"), None), "active")
     return folder
 
 

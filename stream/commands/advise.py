@@ -16,6 +16,9 @@ from stream.commands._output import emit_json, fitted, grid, progress, tables
 from stream.release import membership
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
+    from stream.release.membership import MembershipFigure
     from stream.run.advise import CandidateTrial
     from stream.run.noise_advice import NoiseCurve
 
@@ -241,7 +244,7 @@ def _how_checked(options_: NoiseOptions) -> str:
 
 def candidate_row(trial: CandidateTrial) -> Mapping[str, Any]:
     """Return a trial as `advise --json` prints it."""
-    publication = trial.candidate.publication
+    publication, risk = trial.candidate.publication, _membership_risk(trial)
     return {
         "name": publication.name,
         "for": trial.candidate.why,
@@ -259,16 +262,13 @@ def candidate_row(trial: CandidateTrial) -> Mapping[str, Any]:
         "holds": trial.holds,
         "verdict": trial.verdict,
         "reasons": [trial.refused] if trial.refused else list(trial.reasons),
-        "whole_trace_auc": _whole_trace_auc(publication.mechanism),
+        "whole_trace_auc": None if risk is None else {"auc": risk.auc, "low": risk.low, "high": risk.high},
     }
 
 
-def _whole_trace_auc(mechanism: Mapping[str, Any]) -> Mapping[str, float] | None:
-    """Return the measured membership risk if an adversary knows a whole trace; None for kinds without a measure."""
-    measured = membership.measured({"suppression": "exact", **mechanism})
-    if measured is None:
-        return None
-    return {"auc": measured.auc, "low": measured.low, "high": measured.high}
+def _membership_risk(trial: CandidateTrial) -> MembershipFigure | None:
+    """Return the measured risk if an adversary knows a whole trace; None for kinds without a measure."""
+    return membership.measured({"suppression": "exact", **trial.candidate.publication.mechanism})
 
 
 def _show(
@@ -278,8 +278,6 @@ def _show(
     text: str,
     near: CandidateTrial | None,
 ) -> None:
-    from stream.run.advise import NAME
-
     console = tables()
     table = grid("candidate", "holds", "cuts", "kept", "wait", "KA", "FA", "CA", "BA", "loses", word_columns=2)
     table.columns[-1].justify = "left"
@@ -299,9 +297,9 @@ def _show(
             console.print(f"{trial.candidate.publication.name}: {why}", markup=False)
     of_whole_traces = []
     for trial in trials:
-        measured = membership.measured({"suppression": "exact", **trial.candidate.publication.mechanism})
-        if measured is not None:
-            of_whole_traces.append(f"{trial.candidate.publication.name} {measured.words()}")
+        risk = _membership_risk(trial)
+        if risk is not None:
+            of_whole_traces.append(f"{trial.candidate.publication.name} {risk.words()}")
     if of_whole_traces:
         console.print(
             "somebody who knows a person's whole trace guesses whether the person is in the log (AUC, .5 is guessing; "
@@ -313,18 +311,29 @@ def _show(
         points = ", ".join(f"{t.candidate.publication.name} ({t.kept:.3f}, {t.wait_days:.1f} d)" for t in best_left)
         console.print(f"most kept for each wait: {points}", markup=False)
     if best is None:
-        console.print("no candidate holds over the series without a withheld cut: nothing is proposed")
-        if near is not None:
-            why = "; ".join(near.reasons)
-            console.print(
-                f"nearest: {near.candidate.publication.name}; cuts that released nothing: {near.unreleased}: {why}",
-                markup=False,
-            )
-            if not near.withheld:
-                console.print(
-                    f"the log has too few cases for K = {near.candidate.least}: give a longer log or a smaller --K"
-                )
+        _show_nearest(console, near)
+    else:
+        _show_proposed(console, best, text)
+
+
+def _show_nearest(console: Console, near: CandidateTrial | None) -> None:
+    """Print why nothing is proposed."""
+    console.print("no candidate holds over the series without a withheld cut: nothing is proposed")
+    if near is None:
         return
+    why = "; ".join(near.reasons)
+    console.print(
+        f"nearest: {near.candidate.publication.name}; cuts that released nothing: {near.unreleased}: {why}",
+        markup=False,
+    )
+    if not near.withheld:
+        console.print(f"the log has too few cases for K = {near.candidate.least}: give a longer log or a smaller --K")
+
+
+def _show_proposed(console: Console, best: CandidateTrial, text: str) -> None:
+    """Print the proposal and its configuration, with what differs from the table in daily use."""
+    from stream.run.advise import NAME
+
     console.print(f"proposed: {best.candidate.publication.name}, as publication {NAME}")
     if best.waiting:
         cuts = best.releases + best.waiting

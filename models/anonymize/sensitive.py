@@ -79,12 +79,15 @@ def warnings_of_several_values(cases_by_name: Mapping[str, int]) -> list[str]:
     warnings = []
     for name, cases in cases_by_name.items():
         if cases:
-            subject = "1 case has" if cases == 1 else f"{cases} cases have"
             warnings.append(
-                f"{subject} several values of the sensitive attribute {name!r}: C bounds the last value of each case, "
-                "and all cases of a group may share an earlier one"
+                f"{_cases_have(cases)} several values of the sensitive attribute {name!r}: C bounds the last value of "
+                "each case, and all cases of a group may share an earlier one"
             )
     return warnings
+
+
+def _cases_have(n_cases: int) -> str:
+    return "1 case has" if n_cases == 1 else f"{n_cases} cases have"
 
 
 def warnings_of_missing_words(
@@ -129,9 +132,8 @@ def warnings_of_missing_words(
         effect = "C bounds its share like that of any other value"
         if are_numbers:
             effect = "with it the attribute is no number, so C bounds each single number and no range of them"
-        subject = "1 case has" if n_cases == 1 else f"{n_cases} cases have"
         warnings.append(
-            f"{subject} a value of the sensitive attribute {name!r} that exports write for a missing one "
+            f"{_cases_have(n_cases)} a value of the sensitive attribute {name!r} that exports write for a missing one "
             f"({', '.join(sorted(words))}): {effect}; leave the field empty if no value is known"
         )
     return warnings
@@ -196,8 +198,7 @@ def warnings_of_mixed_numbers(
         doubt = None if is_numeric(column) else _doubt_about_numbers(column, cases)
         if doubt is not None:
             n_cases, problem = doubt
-            subject = "1 case has" if n_cases == 1 else f"{n_cases} cases have"
-            warnings.append(f"{subject} a value of the sensitive attribute {name!r} {problem}")
+            warnings.append(f"{_cases_have(n_cases)} a value of the sensitive attribute {name!r} {problem}")
     return warnings
 
 

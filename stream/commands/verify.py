@@ -42,10 +42,8 @@ def command(
 
     It only reads. Exit 3 if something does not hold, or if no release was ever sealed.
     """
-    from models.dp.account import RULE_TEXTS
     from stream.config.sources import load
     from stream.operator.verify import verify
-    from stream.release.verdict import NO_WINDOW
 
     keys = None if config is None else load(config).storage_keys
     result = verify(folder, store or None, keys)
@@ -53,14 +51,23 @@ def command(
     if json:
         emit_json({"folder": str(folder), **result.document(), "verdicts": [verdict.as_json() for verdict in nothing]})
         return 3 if nothing or not result.holds else 0
+    _show(result, nothing)
+    return 3 if nothing or not result.holds else 0
+
+
+def _show(result: VerifyResult, nothing: list[Verdict]) -> None:
+    """Print whether everything holds, a row for each publication, and notes."""
+    from models.dp.account import RULE_TEXTS
+    from stream.release.verdict import NO_WINDOW
+
     console = tables()
-    total = sum(publication.releases for publication in result.publications)
     if nothing:
         show_verdicts(nothing)
         console.print("its ledger was read without a fault; there is no release to compare with it")
         if any(verdict.sentence == NO_WINDOW for verdict in nothing):
             console.print(BEFORE_ANY_ATTEMPT)
     elif result.holds:
+        total = sum(publication.releases for publication in result.publications)
         files = sum(publication.files for publication in result.publications)
         compared = f"{_number_of(total, 'release')}, {_number_of(files, 'file')}"
         console.print(f"[+] HOLDS: {compared}, as the ledger sealed them", style="green")
@@ -78,15 +85,13 @@ def command(
     console.print(filled(("publication", *COUNTS), rows, title="", word_columns=1))
     for row in result.publications:
         if row.waited:
-            cuts = "1 cut" if row.waited == 1 else f"{row.waited} cuts"
-            console.print(f"note: {cuts} of {row.name} waited and released nothing")
+            console.print(f"note: {_number_of(row.waited, 'cut')} of {row.name} waited and released nothing")
         if row.superseded:
             console.print(f"note: held releases of {row.name} that a later one replaced: {row.superseded}")
         if row.epsilon:
             console.print(f"note: epsilon and delta of {row.name}: {RULE_TEXTS[row.rule]}")
     for note in result.notes:
         console.print(f"note: {note}")
-    return 3 if nothing or not result.holds else 0
 
 
 def _nothing_sealed(folder: Path, result: VerifyResult) -> list[Verdict]:

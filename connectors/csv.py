@@ -478,8 +478,13 @@ def _without_nameless(frame: pd.DataFrame, path: Path, dialect: Dialect, reading
     if len(kept) == len(dialect.header):
         return frame
     nameless = [place for place, name in enumerate(dialect.header) if _is_nameless(name)]
-    if any(frame.iloc[:, place].notna().any() for place in nameless):
+    n_filled = sum(bool(frame.iloc[:, place].notna().any()) for place in nameless)
+    if n_filled == 1:
         reading.say(f"{path}: a column without a name is left out")
+    elif n_filled:
+        reading.say(
+            f"{path}: {n_filled} columns without a name are left out; if the header has two rows, remove the first"
+        )
     return frame.iloc[:, kept].copy()
 
 

@@ -6,6 +6,7 @@ ISO 8601, or in the only other format that the whole column has (`connectors.dat
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from decimal import Decimal
 from typing import TYPE_CHECKING
@@ -415,7 +416,7 @@ class _TimeTexts:
         faults = []
         for cause, codes in codes_by_cause.items():
             _, reason = self.unreadable[codes[0]]
-            words = f": {self.name} {reason}; its shape is {shape(self.texts[codes[0]])!r}"
+            words = f": {self.name} {reason}; {_shape_of(self.texts[codes[0]])}"
             faults += Fault.of(np.flatnonzero(np.isin(self.codes, codes)), cause, words)
         return faults
 
@@ -425,4 +426,13 @@ class _TimeTexts:
 
     def _refusal(self, code: int, reason: str) -> InputError:
         place = self.place_of(self._first_row(code))
-        return InputError(f"{place}: {self.name} {reason}; its shape is {shape(self.texts[code])!r}")
+        return InputError(f"{place}: {self.name} {reason}; {_shape_of(self.texts[code])}")
+
+
+_END_OF_DAY = re.compile(r"(?<!\d)24:00(?!\d)", re.ASCII)
+
+
+def _shape_of(text: str) -> str:
+    """Return the shape of a text that is no time; that of 24:00 is the one of a good time, so it is named."""
+    end_of_day = " (24:00: write 00:00 of the next day)" if _END_OF_DAY.search(text) else ""
+    return f"its shape is {shape(text)!r}{end_of_day}"

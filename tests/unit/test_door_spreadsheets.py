@@ -113,3 +113,36 @@ def test_a_few_dates_of_two_readings_among_iso_times_are_bad_rows(tmp_path: Path
 def test_a_column_with_few_dates_is_no_time() -> None:
     texts = [*(f"note {number}" for number in range(20)), "01.03.24", "02.03.24"]
     assert not looks_like_times(Column.encode(texts))
+
+
+@pytest.mark.parametrize(
+    ("first", "note"),
+    [
+        ("Patient,,Ereignis,,", "3 columns without a name are left out; if the header has two rows, remove the first"),
+        ("Patient,a,b,c,", "a column without a name is left out"),
+    ],
+)
+def test_a_header_of_two_rows_is_hinted_at(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], first: str, note: str
+) -> None:
+    """Groups of columns in merged cells are the first row, and most columns were gone with one short note."""
+    path = table(tmp_path)
+    path.write_text(f"{first}\n" + path.read_text(encoding="utf-8"), encoding="utf-8")
+    assert [text for text in inspected(path, capfd)["notes"] if "without a name" in text] == [f"{path}: {note}"]
+
+
+@pytest.mark.parametrize(
+    ("odd", "form", "hinted"),
+    [
+        ("31.03.24 24:00:00", "day-first", True),
+        ("2024-03-31T24:00", "iso", True),
+        ("31.03.24 25:00", "day-first", False),
+    ],
+)
+def test_the_end_of_a_day_is_named(tmp_path: Path, odd: str, form: str, hinted: bool) -> None:
+    """Its shape is that of all good times, so nobody saw the fault."""
+    path = tmp_path / "log.csv"
+    path.write_text(f"case,activity,time\n1,A,{odd}\n", encoding="utf-8")
+    with pytest.raises(InputError, match="its shape is") as error:
+        read_log(path, reading=Reading(timezone="UTC", time_format=form))
+    assert ("(24:00: write 00:00 of the next day)" in str(error.value)) is hinted

@@ -198,7 +198,13 @@ def table(path: Path, reading: Reading, *, check: bool = True) -> CsvTable:
 def dialect_of(path: Path, reading: Reading) -> Dialect:
     """Return the format of one file, by its first lines. InputError if it is not a table."""
     given_encoding = None if reading.encoding is None else _codec(reading.encoding)
-    return _dialect(path, reading, given_encoding or _encoding_of_head(path))
+    encoding = given_encoding or _encoding_of_head(path)
+    try:
+        return _dialect(path, reading, encoding)
+    except UnicodeError:
+        raise InputError(
+            f"{path}: not {encoding.removesuffix('-sig')}; save it as UTF-8, or read it with --engine embedded"
+        ) from None
 
 
 # Encodings: a byte order mark, UTF-8, else the likeliest of the usual ones.

@@ -72,16 +72,16 @@ ALL_IN, CORE, ROOT = 0, 1, 2
 """Totals of a child: over all variants that match; over those that no extension can lose; over those that contain its
 last symbol without any unmatched one."""
 
-DEPTH, PLACE, ASKED, FLOW_M, FLOW_BA, N, LENGTH, LEAST_VALUE, SURPLUS, NODES, FLOWS, WITNESS, LAST, PAUSE = range(14)
+DEPTH, PLACE, ASKED, FLOW_M, FLOW_BA, N, LENGTH, LEAST_VALUE, SURPLUS, NODES, WITNESS, LAST, PAUSE = range(13)
 """Entries of `cursor`.
 
 DEPTH: depth of the node; PLACE: next child to value; ASKED: the question (0: none; ASK_M, ASK_BA; DONE);
 FLOW_M, FLOW_BA: the answers (-1: not asked); N: events removed; LENGTH: longest bk; LEAST_VALUE: least value that
 counts (-1: 0, but only of bk that matches in both releases); SURPLUS: |L2| - |L1| (-1: no flows);
-NODES, FLOWS: counts; WITNESS: witnesses so far; LAST: the one that answered
-last; PAUSE: count of nodes at which the walk returns once."""
+NODES: valued nodes; WITNESS: witnesses so far; LAST: the one that answered last;
+PAUSE: count of nodes at which the walk returns once."""
 
-CURSOR_CELLS = 14
+CURSOR_CELLS = 13
 ASK_M, ASK_BA, DONE = FLOW_M, FLOW_BA, -1
 
 MS1, MS2, CORE1, CORE2, MOST_M, CORE_M, MOST_BA, CORE_BA, ORDER, KEY = range(10)
@@ -196,8 +196,7 @@ def exact_minima(
 
     surplus = pair.later.n_cases - pair.earlier.n_cases
     weights = _search_weights(pair, base)
-    best, worst, _ = search(table, weights, loose, base.n, bk_length, FLOOR[minimum], surplus, ask)
-    return best, worst
+    return search(table, weights, loose, base.n, bk_length, FLOOR[minimum], surplus, ask)
 
 
 def _search_weights(pair: ReleasePair, base: BaseLinker) -> Ints:
@@ -230,7 +229,7 @@ def _tally(known1, count1, known2, count2, free, reachable, weights):  # type: i
 def search(
     table: NextOccurrences, weights: Ints, loose: Ints, n: int, length: int, floor: int, surplus: int = 0,
     ask: FlowQuestion | None = None,
-) -> tuple[Ints, Codes, Ints]:  # fmt: skip
+) -> tuple[Ints, Codes]:  # fmt: skip
     """Return the least value of each measure over all bk of length 1..length.
 
     Parameters
@@ -259,8 +258,6 @@ def search(
         int64[MEASURES], NO_VALUE if no bk has a value.
     worst
         int32[MEASURES, length], symbol codes of a bk that attains it, -1 after its end.
-    counts
-        Nodes valued and flows asked for.
     """
     tables = _tables_looked_up(table, weights, loose, n, length, by_flows=ask is not None)
     if tables is None:
@@ -277,7 +274,7 @@ def search(
         cursor[PAUSE] = cursor[NODES] + STRIDE
         walk(tables, state)
         if cursor[ASKED] == DONE:
-            return state.best, state.worst, cursor[[NODES, FLOWS]]
+            return state.best, state.worst
         if cursor[ASKED] != 0 and ask is not None:
             _answer(state, ask)
 
@@ -434,7 +431,6 @@ def walk(tables, state):  # type: ignore[no-untyped-def]
                 cursor[FLOW_BA] = best[BA]  # at least: a flow would answer the same
                 continue
             if needs_flow:
-                cursor[FLOWS] += 1
                 for v in range(len(state.inside)):
                     state.inside[v] = _matches(tables, state, depth, v, a)
                 cursor[DEPTH] = depth

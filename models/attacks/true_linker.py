@@ -158,7 +158,7 @@ def true_linker_minima(
     before, after = pair.earlier.per_known(variants), pair.later.per_known(variants)
     # No other linker is asked about, so no other record can become free (column OPEN).
     weights = np.column_stack((before, after, after - later_partners, np.zeros_like(later_partners)))
-    best, worst, _ = search(table, weights, loose, n, bk_length, FLOOR[minimum])
+    best, worst = search(table, weights, loose, n, bk_length, FLOOR[minimum])
     return attack_result(pair, table, n, best, worst)
 
 

@@ -41,7 +41,7 @@ def sample(folder: Path, cases: int = 100) -> Path:
             activities.append(str(activity))
             times.append(moment)
             moment += int(rng.integers(1, 30)) * MINUTE
-    ill = {f"case{number}": str(rng.choice(["flu", "cold"])) for number in range(cases)}
+    ill = {f"case{number}": str(rng.choice(["influenza", "cold"])) for number in range(cases)}
     log = EventLog.from_events(names, activities, np.asarray(times), case_attributes={"ill": ill}, unit="ns")
     path = folder / "log.xes"
     write_log(log, path)

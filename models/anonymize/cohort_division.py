@@ -536,7 +536,7 @@ class _Search:
     def _joining(self, best: DivisionTrial) -> Ints:
         """Return about what each case would keep if it left too: events that the bans allow, of items shown."""
         shown = np.bincount(self.codes[best.stays], minlength=len(self.value)) > 0
-        allowed_at = project_onto(self.reach, best.state.priority, best.state.bans)
+        allowed_at = project_onto(self.reach, best.state.priority, best.state.numbers)
         return self._worth(allowed_at[self.position] & shown[self.codes])
 
     def _worth(self, events: Flags) -> Ints:

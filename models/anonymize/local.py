@@ -182,8 +182,8 @@ COOLING = 0.001
 REINSERT, PART = 0.4, 0.3
 """Shares of the first two kinds of proposals; the third has the rest."""
 
-Proposal = tuple[Ints, Bans]
-"""Priorities, and the avoidable bans that stay."""
+Proposal = tuple[Ints, Ints]
+"""Priorities, and the numbers of the avoidable bans that stay."""
 
 
 def improve(
@@ -224,17 +224,16 @@ def improve(
     ----------
     Kirkpatrick, Gelatt and Vecchi (1983), Optimization by simulated annealing.
     """
-    view = reach.view
-    lasting = unavoidable(view, bounds)
-    lasting = lasting.plus(_others(reach, fixed, lasting))
+    lasting = reach.numbers(unavoidable(reach.view, bounds))
+    lasting = np.concatenate((lasting, _others(reach.numbers(fixed), lasting)))
     best = current = start
     for step in range(effort):
         temperature = COOLING * float(events.sum()) * (1 - step / effort)
-        avoidable = _others(reach, current.bans, lasting)
-        priority, kept = _proposal(view, current, avoidable, events, generator)
+        avoidable = _others(current.numbers, lasting)
+        priority, kept = _proposal(reach, current, avoidable, events, generator)
         # Accept a state of `loss` fewer events with the chance exp(-loss / temperature).
         least = current.events + math.floor(temperature * math.log(1 - generator.random()))
-        trial = attempt(reach, bounds, priority, lasting.plus(kept), events, least=least)
+        trial = attempt(reach, bounds, priority, np.concatenate((lasting, kept)), events, least=least)
         if trial is not None:
             current = trial
             best = max(best, trial, key=lambda state: state.events)
@@ -251,39 +250,46 @@ def unavoidable(view: TraceView, bounds: TlkcBounds) -> Bans:
     return Bans.of_levels([level.candidates[level.reason == BELOW_K] for level in levels])
 
 
-def _others(reach: Reach, bans: Bans, than: Bans) -> Bans:
-    """Return the bans that are not among others."""
-    return bans.where(~np.isin(reach.numbers(bans), reach.numbers(than)))
+def _others(numbers: Ints, than: Ints) -> Ints:
+    """Return the numbers that are not among others."""
+    others: Ints = numbers[~np.isin(numbers, than)]
+    return others
 
 
 def _proposal(
-    view: TraceView, current: SafeState, bans: Bans, events: Ints, generator: np.random.Generator
+    reach: Reach, current: SafeState, avoidable: Ints, events: Ints, generator: np.random.Generator
 ) -> Proposal:
     kind = generator.random()
+    view = reach.view
     lost = np.bincount(view.codes[~current.kept], events[~current.kept], len(view.alphabet))
     if kind < REINSERT and lost.any():
-        return _reinserted(current.priority, bans, lost, generator)
-    if kind < REINSERT + PART and len(bans):
-        return current.priority, _parted(bans, generator)
-    return _thinned(current.priority, bans, generator)
+        priority, item = _reinserted(current.priority, lost, generator)
+        return priority, avoidable[~reach.bans(avoidable).naming((item,))]
+    if kind < REINSERT + PART and len(avoidable):
+        bans = reach.bans(avoidable)
+        return current.priority, avoidable[~bans.naming(_parted(bans, generator))]
+    return _thinned(current.priority, avoidable, generator)
 
 
-def _reinserted(priority: Ints, bans: Bans, lost: Ints, generator: np.random.Generator) -> Proposal:
+def _reinserted(priority: Ints, lost: Ints, generator: np.random.Generator) -> tuple[Ints, int]:
+    """Return priorities in which an item enters earlier, and the item."""
     item = int(generator.choice(len(lost), p=lost / lost.sum()))
     place = int(generator.integers(priority[item] + 1))
-    return moved(priority, item, place), bans.where(~bans.naming((item,)))
+    return moved(priority, item, place), item
 
 
-def _parted(bans: Bans, generator: np.random.Generator) -> Bans:
+def _parted(bans: Bans, generator: np.random.Generator) -> list[int]:
+    """Return two items of one ban, or its only one."""
     number = int(generator.integers(len(bans)))
     ban = bans.codes[bans.starts[number] : bans.starts[number + 1]]
-    pair = generator.choice(ban, min(2, len(ban)), replace=False)
-    return bans.where(~bans.naming(pair.tolist()))
+    pair: list[int] = generator.choice(ban, min(2, len(ban)), replace=False).tolist()
+    return pair
 
 
-def _thinned(priority: Ints, bans: Bans, generator: np.random.Generator) -> Proposal:
+def _thinned(priority: Ints, avoidable: Ints, generator: np.random.Generator) -> Proposal:
+    """Return some of the avoidable bans, and half of the time priorities in which one item changes its place."""
     share = generator.random()
     if generator.random() < 1 / 2:
         item, place = (int(number) for number in generator.integers(len(priority), size=2))
         priority = moved(priority, item, place)
-    return priority, bans.where(generator.random(len(bans)) < share)
+    return priority, avoidable[generator.random(len(avoidable)) < share]

@@ -127,36 +127,58 @@ def project(
     ban_starts: Array,
     ban_codes: Array,
     masks: Array,
-    binding_starts: Array,
-    binding: Array,
+    contained_starts: Array,
+    contained: Array,
+    is_ban: Array,
 ) -> None:
     """Rebuild `kept` for the chosen rows.
 
     Events enter by priority of their item, then by place; one that would complete a ban stays out.
-    `masks` are those of the bans. `binding_starts` and `binding` give the bans that bind each chosen row.
+    `masks` are those of the candidates. `contained_starts` and `contained` give the candidates that each row contains;
+    those of `is_ban` are bans.
     """
-    for i in range(len(chosen)):
-        row = chosen[i]
+    # The bans of a row by the item that enters last, as linked lists: only an event of that item can complete a ban.
+    newest = np.empty(len(priority), dtype=np.int64)
+    older = np.empty(_longest(contained_starts), dtype=np.int64)
+    for row in chosen:
         first, last = starts[row], starts[row + 1]
-        kept[first:last] = False
-        entered_items = np.uint64(0)
         # By priority of the item, and equal items from left to right.
         keys = np.empty(last - first, dtype=np.int64)
         for place in range(first, last):
             keys[place - first] = priority[codes[place]] * (last - first) + place - first
+            newest[codes[place]] = -1
+        bans = contained[contained_starts[row] : contained_starts[row + 1]]
+        for number in range(len(bans)):
+            b = bans[number]
+            if is_ban[b]:
+                item = _entering_last(ban_codes[ban_starts[b] : ban_starts[b + 1]], priority)
+                older[number] = newest[item]
+                newest[item] = number
+        kept[first:last] = False
+        entered_items = np.uint64(0)
         for k in np.argsort(keys):
             place = first + k
-            item = np.uint64(1) << np.uint64(codes[place] & 63)
             kept[place] = True
-            for b in binding[binding_starts[i] : binding_starts[i + 1]]:
-                # Only a ban with this item, all of whose items have entered, can be completed by it.
-                if masks[b] & item == 0 or masks[b] & ~(entered_items | item) != 0:
-                    continue
-                if contains(codes, kept, first, last, ban_codes[ban_starts[b] : ban_starts[b + 1]]):
-                    kept[place] = False
-                    break
+            with_item = entered_items | np.uint64(1) << np.uint64(codes[place] & 63)
+            number = newest[codes[place]]
+            while number >= 0 and kept[place]:
+                b = bans[number]
+                if masks[b] & ~with_item == 0:
+                    ban = ban_codes[ban_starts[b] : ban_starts[b + 1]]
+                    kept[place] = not contains(codes, kept, first, last, ban)
+                number = older[number]
             if kept[place]:
-                entered_items |= item
+                entered_items = with_item
+
+
+@kernel
+def _entering_last(ban: Array, priority: Array) -> int:
+    """Return the item of a ban that enters last."""
+    item: int = ban[0]
+    for other in ban:
+        if priority[other] > priority[item]:
+            item = other
+    return item
 
 
 @kernel
@@ -283,26 +305,23 @@ def _completing(trace: Array, item: int, ban: Array, priority: Array) -> tuple[i
 
 
 @kernel
-def possible_cases(
-    weight: Array, offsets: Array, gaps: Array, wanted_starts: Array, wanted_codes: Array, by_first_item: Array
-) -> Array:
+def possible_cases(weight: Array, offsets: Array, gaps: Array, wanted_starts: Array, wanted_codes: Array) -> Array:
     """Count the released cases whose source trace may have contained each candidate, int64[wanted].
 
     `offsets` and `gaps` are those of `next_gaps`. The earliest gap after each item is enough: from an earlier gap
     everything a later one reaches is reached too.
 
-    `by_first_item` has the candidates in the order of their first item, since a row has few of all items.
+    The candidates are in the order of their first item: a row has few of all items, and skips the candidates of others.
     """
     result = np.zeros(len(wanted_starts) - 1, dtype=np.int64)
     n_items = gaps.shape[1]
-    first_items = wanted_codes[wanted_starts[:-1]]
-    group_starts = np.searchsorted(first_items[by_first_item], np.arange(n_items + 1))
+    group_starts = np.searchsorted(wanted_codes[wanted_starts[:-1]], np.arange(n_items + 1))
     for row in range(len(weight)):
         for item in range(n_items):
             after_first = gaps[offsets[row], item]
             if after_first < 0:
                 continue
-            for w in by_first_item[group_starts[item] : group_starts[item + 1]]:
+            for w in range(group_starts[item], group_starts[item + 1]):
                 gap = after_first
                 for k in range(wanted_starts[w] + 1, wanted_starts[w + 1]):
                     gap = gaps[offsets[row] + gap, wanted_codes[k]]

@@ -65,6 +65,12 @@ class Bans:
         return items
 
     @property
+    def by_first_item(self) -> Bans:
+        """The same candidates in the order of their first item."""
+        starts, places = places_of(self.starts, np.argsort(self.codes[self.starts[:-1]], kind="stable"))
+        return Bans(starts, self.codes[places])
+
+    @property
     def ban_of_code(self) -> Ints:
         """Place of the candidate that each item of `codes` belongs to."""
         return np.repeat(np.arange(len(self)), np.diff(self.starts))
@@ -147,7 +153,7 @@ class Reach:
         """Return the number of each candidate, int64[N]; those that are met for the first time are compared."""
         numbers = np.empty(len(bans), dtype=np.int64)
         lengths = np.diff(bans.starts)
-        for size in np.unique(lengths).tolist():
+        for size in np.flatnonzero(np.bincount(lengths)).tolist():
             of_size = np.flatnonzero(lengths == size)
             _, places = places_of(bans.starts, of_size)
             numbers[of_size] = self._numbers_of_size(bans.codes[places].reshape(-1, size))
@@ -164,25 +170,40 @@ class Reach:
         if not is_new.any():
             return numbers[places]
         new_keys, first = np.unique(keys[is_new], return_index=True)
-        new_numbers = len(self._starts) - 1 + np.arange(len(new_keys))
-        self._compare(candidates[is_new][first])
+        new_numbers = self._compare(candidates[is_new][first])
         into = np.searchsorted(known, new_keys)  # keys ascend
         known, numbers = np.insert(known, into, new_keys), np.insert(numbers, into, new_numbers)
         self._numbers[size] = known, numbers
         return numbers[np.searchsorted(known, keys)]
 
-    def _compare(self, candidates: Codes) -> None:
-        """Find the rows that contain each of some new candidates, int32[N, size], and number these."""
+    def _compare(self, candidates: Codes) -> Ints:
+        """Find the rows that contain each of some new candidates, int32[N, size], and return their new numbers.
+
+        Numbers follow the first row: the bans of a row, which a projection reads together, are neighbours in memory.
+        """
         from models.anonymize.local_kernels import containing, masks_of
 
         new = Bans.of_levels([candidates])
         row_ends, rows = containing(self.view.starts, self.view.codes, new.starts, new.codes)
+        row_starts = np.concatenate(([0], row_ends))
+        by_first_row = np.argsort(np.append(rows, len(self.view.weight))[row_starts[:-1]], kind="stable")
+        row_starts, places = places_of(row_starts, by_first_row)
+        new = Bans.of_levels([candidates[by_first_row]])
+
+        numbers = np.empty(len(candidates), dtype=np.int64)
+        numbers[by_first_row] = len(self._masks) + np.arange(len(candidates))
         self._starts = np.concatenate((self._starts, self._starts[-1] + new.starts[1:]))
         self._codes = np.concatenate((self._codes, new.codes))
         self._masks = np.concatenate((self._masks, masks_of(new.starts, new.codes)))
-        self._row_starts = np.concatenate((self._row_starts, self._row_starts[-1] + row_ends))
-        self._rows = np.concatenate((self._rows, rows))
+        self._row_starts = np.concatenate((self._row_starts, self._row_starts[-1] + row_starts[1:]))
+        self._rows = np.concatenate((self._rows, rows[places]))
         self._contained = None
+        return numbers
+
+    def bans(self, numbers: Ints) -> Bans:
+        """Return the numbered candidates."""
+        starts, places = places_of(self._starts, numbers)
+        return Bans(starts, self._codes[places])
 
     def rows_with_any(self, numbers: Ints) -> Ints:
         """Return the rows that contain at least one of the numbered candidates, ascending."""
@@ -201,8 +222,10 @@ class Reach:
         """Set `kept` for some rows to the events that stay under numbered bans and priorities."""
         from models.anonymize.local_kernels import project
 
-        view, bans = self.view, (self._starts, self._codes, self._masks)
-        project(rows, view.starts, view.codes, priority, kept, *bans, *self._binding(rows, numbers))
+        view, candidates = self.view, (self._starts, self._codes, self._masks)
+        is_ban = np.zeros(len(self._masks), dtype=np.bool_)
+        is_ban[numbers] = True
+        project(rows, view.starts, view.codes, priority, kept, *candidates, *self._contained_by_row(), is_ban)
 
     def _contained_by_row(self) -> tuple[Ints, Codes]:
         """Return where the candidates of each row begin, and the numbers of those that it contains."""
@@ -212,16 +235,6 @@ class Reach:
             number_of_pair = np.repeat(np.arange(len(self._masks), dtype=np.int32), np.diff(self._row_starts))
             self._contained = starts_of(np.bincount(self._rows, minlength=n_rows)), number_of_pair[by_row]
         return self._contained
-
-    def _binding(self, rows: Ints, numbers: Ints) -> tuple[Ints, Codes]:
-        """Return where the bans of each of some rows begin, and the numbers of those that it contains."""
-        row_starts, contained_by_row = self._contained_by_row()
-        starts, places = places_of(row_starts, rows)
-        contained = contained_by_row[places]
-        is_ban = np.zeros(len(self._masks), dtype=np.bool_)
-        is_ban[numbers] = True
-        binds = is_ban[contained]
-        return starts_of(binds)[starts], contained[binds]
 
 
 def _keys(candidates: Codes, n_items: int) -> npt.NDArray[Any]:
@@ -243,6 +256,8 @@ class SafeState:
 
     Attributes
     ----------
+    numbers : int64[N]
+        The numbers of the bans in the `Reach` of the search.
     kept : bool[P]
         The positions of the rows' traces that stay.
     events : int
@@ -253,6 +268,7 @@ class SafeState:
 
     priority: Ints
     bans: Bans
+    numbers: Ints
     kept: Flags
     events: int
     rounds: int
@@ -285,7 +301,7 @@ def close(
         int64[R], number of cases of each row that are published, in place of those of the view. A row without
         cases keeps nothing.
     """
-    state = attempt(reach, bounds, priority, bans, events, cases=cases)
+    state = attempt(reach, bounds, priority, reach.numbers(bans), events, cases=cases)
     if state is None:
         raise AssertionError("no number of events is below 0")
     return state
@@ -295,20 +311,19 @@ def attempt(
     reach: Reach,
     bounds: TlkcBounds,
     priority: Ints,
-    bans: Bans,
+    numbers: Ints,
     events: Ints,
     *,
     cases: Ints | None = None,
     least: int = 0,
 ) -> SafeState | None:
-    """Do the same as `close`, but return None as soon as fewer than `least` events stay.
+    """Do the same as `close` for numbered bans, but return None as soon as fewer than `least` events stay.
 
     Further bans hardly ever bring events back.
     """
     view = reach.view if cases is None else replace(reach.view, weight=cases)
     has_cases = view.weight > 0
     kept = np.repeat(has_cases, np.diff(view.starts))
-    numbers = reach.numbers(bans)
     _rebuild(reach, has_cases, priority, numbers, numbers, kept)
     for rounds in range(1, len(view.codes) + 2):
         amount = int(events[kept].sum())
@@ -316,10 +331,8 @@ def attempt(
             return None
         violations = minimal_violations(projected(view, kept), bounds)
         if not len(violations):
-            return SafeState(priority, bans, kept, amount, rounds)
-        new = Bans.of_levels([level.candidates for level in violations.levels])
-        bans = bans.plus(new)
-        new_numbers = reach.numbers(new)
+            return SafeState(priority, reach.bans(numbers), numbers, kept, amount, rounds)
+        new_numbers = reach.numbers(Bans.of_levels([level.candidates for level in violations.levels]))
         numbers = np.concatenate((numbers, new_numbers))
         _rebuild(reach, has_cases, priority, numbers, new_numbers, kept)
     raise AssertionError("every round removes an event")
@@ -331,10 +344,9 @@ def projected(view: TraceView, kept: Flags) -> TraceView:
     return replace(view, starts=counts[view.starts], codes=view.codes[kept])
 
 
-def project_onto(reach: Reach, priority: Ints, bans: Bans) -> Flags:
-    """Return the events of the view of `reach` that stay under bans and priorities."""
+def project_onto(reach: Reach, priority: Ints, numbers: Ints) -> Flags:
+    """Return the events of the view of `reach` that stay under numbered bans and priorities."""
     kept = np.ones(len(reach.view.codes), dtype=np.bool_)
-    numbers = reach.numbers(bans)
     _rebuild(reach, reach.view.weight > 0, priority, numbers, numbers, kept)
     return kept
 

@@ -125,24 +125,19 @@ class _Auditor:
         view = self.reach.view
         starts, codes, weight = _released_traces(projected(view, state.kept))
         bans_by_trigger = state.bans.by_trigger(state.priority)
-        wanted = (
-            candidates.starts,
-            candidates.codes,
-            np.argsort(candidates.codes[candidates.starts[:-1]], kind="stable"),
-        )
         for begin, end in case_blocks(starts, max(1, CELLS // len(view.alphabet))):
             offsets, gaps = next_gaps(starts[begin : end + 1], codes, state.priority, *bans_by_trigger, self.once)
-            cases += possible_cases(weight[begin:end], offsets, gaps, *wanted)
+            cases += possible_cases(weight[begin:end], offsets, gaps, candidates.starts, candidates.codes)
         return _AuditedState(state, candidates, cases)
 
     def _candidates(self, bans: Bans) -> Bans:
-        """Return the pairs, and each other ban once, that some source case contains."""
+        """Return the pairs, and each other ban once, that some source case contains; by first item."""
         numbers = self.reach.numbers(bans)
         _, first = np.unique(numbers, return_index=True)
         is_audited = np.zeros(len(bans), dtype=np.bool_)
         is_audited[first] = True
         is_audited &= ~np.isin(numbers, self.reach.numbers(self.pairs))
-        return self.pairs.plus(self._contained(bans.where(is_audited)))
+        return self.pairs.plus(self._contained(bans.where(is_audited))).by_first_item
 
     def _contained(self, candidates: Bans) -> Bans:
         """Return the candidates that can be written in this structure and that some source case contains."""

@@ -82,7 +82,9 @@ class TlkcBounds:
 
 @lru_cache(maxsize=16)
 def _most(C: Fraction, cases: int) -> Ints:
-    return np.asarray([C.numerator * n // C.denominator for n in range(cases + 1)], dtype=np.int64)
+    fits = max(C.numerator * cases, C.denominator) < 1 << 63
+    numbers = np.arange(cases + 1, dtype=np.int64 if fits else object)
+    return (C.numerator * numbers // C.denominator).astype(np.int64)
 
 
 @content_free()

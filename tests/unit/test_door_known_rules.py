@@ -117,8 +117,9 @@ def test_a_case_that_lost_every_event_is_no_possible_one() -> None:
     codes = {item: code for code, item in enumerate(seen.alphabet)}
     b = next(code for item, code in codes.items() if "b" in str(item))
     kept = seen.codes != b
-    state = SafeState(default_priority(seen, []), Bans.of([(b,)]), kept, int(kept.sum()), 1)
-    found = audit(Reach(seen), TlkcBounds.of(2, 3, 1), state)
+    reach, bans = Reach(seen), Bans.of([(b,)])
+    state = SafeState(default_priority(seen, []), bans, reach.numbers(bans), kept, int(kept.sum()), 1)
+    found = audit(reach, TlkcBounds.of(2, 3, 1), state)
     assert found.least == 2
 
 

@@ -35,8 +35,9 @@ from models.eventlog import Column, Flags, Ints
 Alphabet = Literal["per-cohort", "common"]
 
 PROPOSALS, WORK = 100, 500_000
-"""Proposals of the search of `local` that a cohort gets if the configuration asks for none, and the most events
-that they may cost: at Sepsis .003 to .008 more events stay for a tenth of a second, a thousand bring .002 more."""
+"""Proposals of the search of `local` that a cohort gets if the configuration asks for none, and the most events and
+violating candidates that they may compare: at Sepsis .003 to .008 more events stay for a tenth of a second, a thousand
+bring .002 more."""
 
 SMALL_QUEUE = 3
 """A queue of fewer than this many times K cases waits for more of them if it forms no cohort. A larger one is
@@ -134,7 +135,7 @@ def _locally(queue: TlkcProblem, rules: CohortRules) -> Anonymized:
     """
     queue.refuse_infeasible()
     options = rules.options
-    effort = options.effort or min(PROPOSALS, WORK // queue.log.n_events)
+    effort = options.effort or min(PROPOSALS, WORK // queue.trial_cost)
     try:
         searched = queue.settled(lambda problem: problem.local(replace(options, effort=effort), rules.choice))
     except BoundError:

@@ -281,6 +281,11 @@ class TlkcProblem:
         other_bans = set(self.bans).difference(minimal)
         return [*minimal, *(ban for ban in self.bans if ban in other_bans)]
 
+    @property
+    def trial_cost(self) -> int:
+        """Number of events, and of candidates to ban, that each trial of a search compares."""
+        return self.log.n_events + len(self.violations)
+
     def reasons(self) -> dict[str, int]:
         """Count the minimal violating candidates below K, and those with a share above C."""
         below = sum(int((level.reason == BELOW_K).sum()) for level in self.violations.levels)

@@ -38,6 +38,7 @@ from models.dp.synthetic import (
     StageBudget,
     frequent_variants,
     residual_model,
+    weight_of_prior,
 )
 from models.utility.similarity import similarity
 from tests.oracles.utility import dfg_error
@@ -87,17 +88,17 @@ def _round(table: VariantCounts, epsilon: str, order: int) -> dict[str, tuple[fl
         rows[f"first level, {name}"] = (_level_error(table, frequent, first, design),)
         drawn = contexts.Model.of([first, *levels[1:]]).sample(design.sample, design.max_length, source)
         listed, counts = _weights(table, frequent, first, drawn, design, budget, source)
-        scale = np.full(len(counts), scale_for(1, budget.pure("weights")))
+        noise = scale_for(1, budget.pure("weights"))
         shown = [(variant, n) for variant, n in zip(listed, counts.tolist(), strict=True) if n and variant]
         rows[f"candidates, {name}"] = _near(table, shown)
     pool = POOL if is_small else pool_size(drawn)
     near = Spread.of(shown, listed, drawn, source, frequent, pool)
     rows["spread"] = _near(table, near.whole_cases(near.cases, source))
-    cells = [nearby(near, counts, scale)]
+    cells = [nearby(near, counts, np.full(len(counts), noise))]
     for level_order, level in enumerate(levels, start=1):
         cells.append(follows(near, level, design.case_weight, frequent, order=level_order))
     rows["fitted to the first level"] = _near(table, fit(near, cells[:2], source))
-    rows["fitted"] = _near(table, fit(near, cells, source))
+    rows["fitted"] = _near(table, fit(near, cells, source, weight_of_prior(noise, levels)))
     return rows
 
 

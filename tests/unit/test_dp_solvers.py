@@ -137,14 +137,16 @@ def test_what_one_case_of_relative_entropy_weighs() -> None:
     """A tenth: where the slope of the squares is that of the entropy against it."""
     (found,) = fitted(np.asarray([4.0]), [_cell([1.0], 40.0, 2.0)])
     assert (found - 40) / 4 + 0.1 * np.log(found / 4) == pytest.approx(0, abs=1e-3)
+    (found,) = fitted(np.asarray([4.0]), [_cell([1.0], 40.0, 2.0)], 2.0)
+    assert (found - 40) / 4 + 2.0 * np.log(found / 4) == pytest.approx(0, abs=1e-3)
 
 
 def test_the_sum_is_that_of_squares_and_entropy() -> None:
     """Half a square of each cell in deviations; a tenth of the relative entropy, which is 0 at the prior."""
     cases, prior, cell = np.asarray([2.0, 5.0]), np.asarray([1.0, 10.0]), _cell([1.0, 2.0], 6.0, 3.0)
     entropy = 2 * np.log(2) - 2 + 1 + 5 * np.log(0.5) - 5 + 10
-    assert fitting._sum(cases, prior, [cell.misfit(cases)]) == pytest.approx(0.1 * entropy + 2**2 / 2)
-    assert fitting._sum(prior, prior, []) == 0
+    assert fitting._sum(cases, prior, [cell.misfit(cases)], 0.1) == pytest.approx(0.1 * entropy + 2**2 / 2)
+    assert fitting._sum(prior, prior, [], 0.1) == 0
 
 
 def test_fitted_traces_leave_as_whole_numbers() -> None:

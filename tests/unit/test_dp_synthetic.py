@@ -784,6 +784,36 @@ def test_cases_are_spread_over_the_pool_alone() -> None:
     assert len(alike) == 1
 
 
+@pytest.mark.parametrize(
+    ("scale", "levels", "weight"),
+    [(1.0, 2, 0.1), (22.5, 2, 0.1), (45.0, 2, 0.05), (225.0, 2, 0.01), (225.0, 3, 0.01), (225.0, 1, 0.1)],
+)
+def test_a_noisy_prior_weighs_less(scale: float, levels: int, weight: float) -> None:
+    """Twice the noise has half the weight, but for a model of one level, which may be noise itself."""
+    level = _level([[0, 0, 0], [0, 0, 0], [0, 0, 0]], UNIT)
+    assert synthetic.weight_of_prior(scale, [level] * levels) == pytest.approx(weight)
+
+
+def test_the_noise_of_the_weights_decides_how_much_the_prior_of_the_last_fit_weighs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A fortieth of a thousandth of epsilon 400 makes a scale of more than 50, so less than half of a tenth is left."""
+    weights_asked = []
+
+    def fit(near: spreading.Spread, cells: Any, draw: NoiseSource, faith: float) -> Any:
+        weights_asked.append(faith)
+        return original(near, cells, draw, faith)
+
+    original = synthetic.fit
+    monkeypatch.setattr(synthetic, "fit", fit)
+    tiny, source = Fraction(1, 40_000), EqualNoise(seed=7)
+    shares = Shares(NONE, NONE, 1 - tiny, tiny, NONE)
+    assert _counts(_release(_log(*["ab"] * 300), source, shares=shares).log) == {"ab": 300}
+    scale_of_weights = source.asked[-1][0]
+    assert scale_of_weights > 50
+    assert weights_asked == [pytest.approx(0.1 * 22.5 / scale_of_weights)]
+
+
 def test_cases_that_stand_for_several() -> None:
     """A table of variants with how many cases each has is released as the cases themselves; times need these."""
     shares = Shares(NONE, Fraction(1, 2), Fraction(1, 4), Fraction(1, 4), NONE)

@@ -4,7 +4,7 @@ The weights count the cases near each candidate, a level the steps from each of 
 are noisy counts of the same cases. Only the noise of shorter levels decides which contexts a longer one counts, so this
 choice does not make its own noise larger or smaller. The fitted cases are those with the least
 
-    sum over cells of ((what the cases give - noisy count) / its standard deviation)^2 / 2 + FAITH KL(cases, prior),
+    sum over cells of ((what the cases give - noisy count) / its standard deviation)^2 / 2 + faith KL(cases, prior),
 
 where the prior is what spreading alone gives (`models.dp.synthesis.spreading`) and KL is the relative entropy of
 positive measures. It is found by exponentiated gradients (Kivinen and Warmuth 1997) with a step that halves until the
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 FAITH = 0.1
-"""Weight of the relative entropy of one case."""
+"""Weight of the relative entropy of one case, unless the caller gives another one."""
 
 STEPS = 200
 """Of the solver, at most; it ends where `LOOK` steps lessen the sum by less than a part of `ENOUGH`."""
@@ -68,9 +68,9 @@ class Cells:
         return np.asarray((self.of @ cases - self.noisy) / self.deviation)
 
 
-def fit(near: Spread, cells: Sequence[Cells], draw: NoiseSource) -> list[tuple[Variant, int]]:
+def fit(near: Spread, cells: Sequence[Cells], draw: NoiseSource, faith: float = FAITH) -> list[tuple[Variant, int]]:
     """Return the traces of a spread with whole numbers of fitted cases."""
-    return near.whole_cases(fitted(near.cases, cells), draw) if near.traces else []
+    return near.whole_cases(fitted(near.cases, cells, faith), draw) if near.traces else []
 
 
 Weigh = Callable[[Sequence[Variant], int, int], Ints]
@@ -147,13 +147,16 @@ def _steps(traces: Sequence[Variant], level: ContextLevel, order: int, bound: in
     return csr_array((weights[variant], (place, variant)), shape=(len(contexts) * (labels + 1), len(traces)))
 
 
-def fitted(prior: Floats, cells: Sequence[Cells]) -> Floats:
-    """Return the cases of each trace that fit the cells best, near the prior (all above 0)."""
+def fitted(prior: Floats, cells: Sequence[Cells], faith: float = FAITH) -> Floats:
+    """Return the cases of each trace that fit the cells best, near the prior (all above 0).
+
+    `faith` is the weight of the relative entropy of one case.
+    """
     # A transposed matrix is a new object each time, which costs more than its product with a few cells.
     transposed = [part.of.T for part in cells]
     cases = prior
     misfits = [part.misfit(cases) for part in cells]
-    least_sum = _sum(prior, prior, misfits)
+    least_sum = _sum(prior, prior, misfits, faith)
     sum_at_last_look = np.inf
     rate = 1e-3
     for step in range(STEPS):
@@ -163,13 +166,13 @@ def fitted(prior: Floats, cells: Sequence[Cells]) -> Floats:
             sum_at_last_look = least_sum
 
         # The gradient of the sum, then a step against it that is halved until the sum falls.
-        slope = FAITH * np.log(cases / prior)
+        slope = faith * np.log(cases / prior)
         for part, part_transposed, misfit in zip(cells, transposed, misfits, strict=True):
             slope += part_transposed @ (misfit / part.deviation)
         while rate > 1e-12:
             tried = cases * np.exp(np.clip(-rate * slope, -LARGEST, LARGEST))
             tried_misfits = [part.misfit(tried) for part in cells]
-            tried_sum = _sum(tried, prior, tried_misfits)
+            tried_sum = _sum(tried, prior, tried_misfits, faith)
             if tried_sum <= least_sum:
                 cases, misfits, least_sum = tried, tried_misfits, tried_sum
                 break
@@ -178,7 +181,7 @@ def fitted(prior: Floats, cells: Sequence[Cells]) -> Floats:
     return cases
 
 
-def _sum(cases: Floats, prior: Floats, misfits: Sequence[Floats]) -> float:
+def _sum(cases: Floats, prior: Floats, misfits: Sequence[Floats], faith: float) -> float:
     """Return the sum that fitted cases have least of: see the docstring of the module."""
     entropy = float((cases * np.log(cases / prior) - cases + prior).sum())
-    return FAITH * entropy + sum(0.5 * float((misfit**2).sum()) for misfit in misfits)
+    return faith * entropy + sum(0.5 * float((misfit**2).sum()) for misfit in misfits)

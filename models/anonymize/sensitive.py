@@ -86,6 +86,21 @@ def warnings_of_several_values(cases_by_name: Mapping[str, int]) -> list[str]:
     return warnings
 
 
+def warnings_of_values(
+    log: EventLog, names: Sequence[str], bins: Mapping[str, Edges] | None = None, cases: Ints | None = None
+) -> list[str]:
+    """Return the warnings of words for a missing value, of numbers that count as texts, and of spellings.
+
+    Parameters
+    ----------
+    log, names, bins, cases
+        As for `warnings_of_missing_words`.
+    """
+    of_words = warnings_of_missing_words(log, names, bins, cases)
+    of_numbers = warnings_of_mixed_numbers(log, names, bins, cases)
+    return [*of_words, *of_numbers, *warnings_of_spellings(log, names, bins, cases)]
+
+
 def _cases_have(n_cases: int) -> str:
     return "1 case has" if n_cases == 1 else f"{n_cases} cases have"
 

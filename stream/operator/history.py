@@ -306,7 +306,7 @@ def _row(
         "events": counts.get("released"),
         "kept": lost.get("kept") if counted else None,
         "decision": shown.get("gate", {}).get("decision"),
-        "reasons": [*reasons, *looser],
+        "reasons": [*reasons, *looser, *(shown.get("doubts") or ())],
         "late": _late(shown),
     }
 

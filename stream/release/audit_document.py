@@ -143,6 +143,7 @@ class AuditPart(TypedDict, total=False):
     dp: Any
     bounds: Any
     bounded: Any
+    doubts: Any
     anonymity: Any
     mechanism: Any
     resources: Any

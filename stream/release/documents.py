@@ -353,7 +353,8 @@ class AuditDocument(Manifest, total=False):
     """audit.json: the manifest, the position of the cut, and everything that was measured; the operator's alone.
 
     `counts` are of the fold here; `seconds`: by stage; `bounds`: those of the gate; `bounded`: sensitive attributes
-    whose values C bounds; `suppressed`: items by name;
+    whose values C bounds; `doubts`: a sentence for each of these with values of which C bounds less than it seems;
+    `suppressed`: items by name;
     `late_lost`: events so far that came to a case after its cohort was published; `looser`: terms that protect
     less than those of the release before.
     """
@@ -376,6 +377,7 @@ class AuditDocument(Manifest, total=False):
     seconds: dict[str, float]
     bounds: dict[str, float]
     bounded: list[str]
+    doubts: list[str]
     gate: GateSection
     looser: list[str]
     late_lost: int

@@ -18,10 +18,8 @@ from models.anonymize.sensitive import (
     FewerThanKError,
     InfeasibleError,
     refuse_identifying,
-    warnings_of_missing_words,
-    warnings_of_mixed_numbers,
     warnings_of_several_values,
-    warnings_of_spellings,
+    warnings_of_values,
 )
 from models.anonymize.tlkc import TlkcProblem
 from models.anonymize.values import written
@@ -272,9 +270,7 @@ def summary(
             changing_cases = exposure.log.changing_cases(exposure.sensitive)
         doubts = warnings_of_several_values(changing_cases)
         bins = getattr(mechanism_, "bins", None)
-        doubts += warnings_of_missing_words(exposure.log, exposure.sensitive, bins, exposure.cases)
-        doubts += warnings_of_mixed_numbers(exposure.log, exposure.sensitive, bins, exposure.cases)
-        doubts += warnings_of_spellings(exposure.log, exposure.sensitive, bins, exposure.cases)
+        doubts += warnings_of_values(exposure.log, exposure.sensitive, bins, exposure.cases)
         if doubts:
             operator["warnings"] = [*operator.get("warnings", ()), *doubts]
     return {**result, **({"details": operator} if operator else {})}

@@ -11,10 +11,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from models.anonymize.sensitive import (
-    warnings_of_missing_words,
-    warnings_of_mixed_numbers,
     warnings_of_several_values,
-    warnings_of_spellings,
+    warnings_of_values,
 )
 from models.eventlog import EventLog
 from models.missing_words import means_missing
@@ -118,9 +116,6 @@ class DataWarnings:
         for name in self._sensitive:
             if name in self._logged_for_values:
                 continue
-            warnings = warnings_of_missing_words(exposed, [name], bins)
-            warnings += warnings_of_mixed_numbers(exposed, [name], bins)
-            warnings += warnings_of_spellings(exposed, [name], bins)
-            for warning in warnings:
+            for warning in warnings_of_values(exposed, [name], bins):
                 self._logged_for_values.add(name)
                 log.warning("%s", warning)

@@ -22,10 +22,8 @@ from connectors.reading import Reading
 from connectors.times import nanoseconds
 from models.anonymize.sensitive import (
     refuse_identifying,
-    warnings_of_missing_words,
-    warnings_of_mixed_numbers,
     warnings_of_several_values,
-    warnings_of_spellings,
+    warnings_of_values,
 )
 from models.errors import InputError, RefusedError
 from models.eventlog import EventLog
@@ -250,11 +248,9 @@ class Replay:
             if mechanisms:
                 sensitive = self.settings.process.sensitive
                 outcome.doubtful_values = warnings_of_several_values(log.changing_cases(sensitive))
-                outcome.doubtful_values += warnings_of_missing_words(log, sensitive)
                 all_bins = [getattr(mechanism, "bins", {}) for mechanism in mechanisms]
                 unbinned = [name for name in sensitive if not all(name in bins for bins in all_bins)]
-                outcome.doubtful_values += warnings_of_mixed_numbers(log, unbinned)
-                outcome.doubtful_values += warnings_of_spellings(log, unbinned)
+                outcome.doubtful_values += warnings_of_values(log, unbinned)
             resume = Resume(self.service, log, until)
             fold, outcome.warning = resume.fold, resume.warning
             run = _ReplayRun(self.service, fold, self.on_progress, self.watch)

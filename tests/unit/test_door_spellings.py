@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import closing
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -127,3 +128,25 @@ def test_a_daemon_logs_it_once_and_without_content(tmp_path: Path, caplog: pytes
         assert caplog.text.count("2 activities differ from another one only by upper and lower case, spaces") == 1
         assert "ruimel" not in caplog.text
         assert "lab" not in caplog.text.lower()
+
+
+def test_the_officer_sees_it_before_signing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The list of releases, the console and the dossier state it, of a release with such values only."""
+    from stream.operator.console.releases import queue
+    from stream.operator.history import read
+
+    monkeypatch.chdir(tmp_path)
+    configuration = Path("veilstream.toml")
+    configuration.write_text(DAEMON.replace('name = "p"', 'name = "p"\napproval = "required"'), encoding="utf-8")
+    for values, sentences in ((("HIV", "hiv", "flu"), 1), (("HIV", "cold", "flu"), 0)):
+        out = Path(f"out{sentences}")
+        log = write(Path("log.csv"), *values)
+        execute(["replay", str(log), "-c", str(configuration), "-o", str(out), "--final"])
+        (row,) = read(out).rows
+        assert row["status"] == "held"
+        assert " ".join(row["reasons"]).count(DOUBT) == sentences
+        (held,) = queue(out)
+        assert [DOUBT in text for label, text in held.facts if label == "Doubtful values"] == [True] * sentences
+        execute(["dossier", str(out), "p", "-c", str(configuration), "-o", "dossier.html"])
+        page = " ".join(unescape(Path("dossier.html").read_text(encoding="utf-8")).split())
+        assert page.count(f"Check before you sign: 40 cases have {DOUBT}") == sentences

@@ -163,6 +163,9 @@ def _facts(audit: AuditDocument) -> Iterator[tuple[str, str]]:
     looser = audit.get("looser")
     if looser:
         yield "Looser than the release before", "; ".join(looser)
+    doubts = audit.get("doubts")
+    if doubts:
+        yield "Doubtful values", "; ".join(doubts)
 
 
 def _moment(seconds: float) -> str:

@@ -404,6 +404,8 @@ def _limits(evidence: DossierEvidence, texts: DossierTexts) -> Iterator[str]:
 
 def _limits_of_groups(evidence: DossierEvidence, texts: DossierTexts) -> Iterator[str]:
     document, parameters = evidence.document, evidence.parameters
+    for doubt in document.get("doubts") or ():
+        yield texts.say("limit.doubt", doubt=doubt)
     if parameters.get("suppression") == "local":
         yield texts.say("limit.local")
         yield texts.say("limit.known_rules")

@@ -8,6 +8,7 @@ changed, since 17 and 17.0 may be two cases.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
@@ -134,16 +135,11 @@ def _rows_and_words(ids: Sequence[str], rows_of_case: Ints, cases: list[int]) ->
 
 def _count_similar(ids: Sequence[str]) -> int:
     """Count the ids that have the plain form of another one."""
-    # Most logs have no id but plain ones: they are compared with nothing.
-    changed_forms = {plain for plain, name in zip(map(_plain_id, ids), ids, strict=True) if plain != name}
-    if not changed_forms:
+    # The ids of most logs are in their plain form, and need no table of forms.
+    if all(_plain_id(name) == name for name in ids):
         return 0
-    ids_of_form: dict[str, set[str]] = {}
-    for name in ids:
-        form = _plain_id(name)
-        if form in changed_forms:
-            ids_of_form.setdefault(form, set()).add(name)
-    return sum(len(names) for names in ids_of_form.values() if len(names) > 1)
+    number_of_form = Counter(map(_plain_id, set(ids)))
+    return sum(number for number in number_of_form.values() if number > 1)
 
 
 def _plain_id(text: str) -> str:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 
 import veilstream as vs
+from connectors.case_ids import doubtful_case_ids
 from connectors.logs import read_log
 from connectors.reading import Reading
 from stream.commands import execute
@@ -47,6 +50,27 @@ def test_ids_that_are_written_alike_are_not_doubtful(tmp_path: Path, ids: tuple[
     said: list[str] = []
     read_log(_log(tmp_path, *ids), reading=Reading(say=said.append))
     assert not any("case id" in text for text in said)
+
+
+@pytest.mark.parametrize("ids", [("Pat-1", "pat-1", "PAT-1 ", "Pat-2", "7.0", "7"), ("Pat-1",) * 2 + ("pat-1",)])
+def test_each_of_several_ids_of_one_form_counts_once(ids: tuple[str, ...]) -> None:
+    n_similar = len({name for name in ids if name != "Pat-2"})
+    (sentence,) = doubtful_case_ids(ids, np.ones(len(ids), dtype=np.int64))
+    assert sentence.startswith(f"{n_similar} case ids differ from another one only by")
+
+
+@pytest.mark.parametrize(("form", "most"), [("Pat-{:06d}", 200), ("{:06d}", 1)])
+def test_the_comparison_of_ids_takes_little_memory(form: str, most: int) -> None:
+    """Every reader compares them: ids with a capital letter took 400 bytes each, ten million cases four gigabytes."""
+    ids = [form.format(number) for number in range(20_000)]
+    rows_of_case = np.ones(len(ids), dtype=np.int64)
+    tracemalloc.start()
+    try:
+        assert doubtful_case_ids(ids, rows_of_case) == []
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < most * len(ids)
 
 
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])

@@ -187,7 +187,7 @@ def plan_for_most(texts: Sequence[str]) -> tuple[ColumnFormat, list[int]] | None
     Raises
     ------
     UnknownTimesError
-        Several readings hold for these texts, and differ.
+        Several readings hold for most texts, and differ.
     """
     counts = [place for place, text in enumerate(texts) if _NUMBER.fullmatch(text) and not _is_compact_day(text)]
     dates: set[int] = set()
@@ -200,7 +200,8 @@ def plan_for_most(texts: Sequence[str]) -> tuple[ColumnFormat, list[int]] | None
     try:
         reading = plan([texts[place] for place in kept])
     except UnknownTimesError as error:
-        if error.readings:
+        # A few dates in a column of other texts leave no order to choose.
+        if error.readings and 2 * len(kept) > len(texts):
             raise UnknownTimesError(kept[error.place], error.reason, error.readings) from None
         return None
     misfits = sorted(set(range(len(texts))) - set(kept))

@@ -181,7 +181,9 @@ def _case(free: Mapping[str, Column]) -> Guess | None:
             best_score = score
     if best is None or not CASE.search(best.column):
         for name, column in free.items():
-            if CASE.search(name) and in_first_rows(column):
+            # A number that most rows have may be that of a document: it replaces no other case column.
+            has_many_rows_each = 2 * len(column.values) <= len(column)
+            if CASE.search(name) and in_first_rows(column) and (best is None or has_many_rows_each):
                 return Guess(name, f"{len(column.values)} values, each in one row above rows without one; its name")
     return best
 

@@ -65,6 +65,23 @@ def test_a_table_without_merged_cells_has_no_such_problem(tmp_path: Path, capfd:
     assert facts["problems"] == []
 
 
+@pytest.mark.parametrize("filled_of_20", [11, 16])
+def test_a_number_that_most_rows_have_is_no_merged_case(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], filled_of_20: int
+) -> None:
+    """The numbers of documents were taken for the case, and no command was proposed."""
+    lines = ["Kennung,Document,Tätigkeit,Zeitpunkt"]
+    for row in range(120):
+        number = f"D{row:05d}" if row % 20 < filled_of_20 else ""
+        step = ("Aufnahme", "Labor", "Entlassung")[row % 3]
+        lines.append(f"P{row // 3:05d},{number},{step},2024-03-{1 + row % 28:02d}T10:00:00Z")
+    path = tmp_path / "log.csv"
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    facts = inspected(path, capfd)
+    assert parts(facts) == {"case": "Kennung", "activity": "Tätigkeit", "time": "Zeitpunkt"}
+    assert facts["commands"]
+
+
 @pytest.mark.parametrize(
     ("codes", "n_values", "merged"),
     [
@@ -113,6 +130,17 @@ def test_a_few_dates_of_two_readings_among_iso_times_are_bad_rows(tmp_path: Path
 def test_a_column_with_few_dates_is_no_time() -> None:
     texts = [*(f"note {number}" for number in range(20)), "01.03.24", "02.03.24"]
     assert not looks_like_times(Column.encode(texts))
+
+
+@pytest.mark.parametrize(("n_notes", "has_choice"), [(98, False), (3, False), (2, True), (0, True)])
+def test_an_order_is_asked_for_only_if_most_texts_are_dates(tmp_path: Path, n_notes: int, has_choice: bool) -> None:
+    """A column of notes was refused for the order of its two dates."""
+    texts = [*(f"note {number}" for number in range(n_notes)), "01.03.24", "02.03.24", "03.03.24"]
+    path = tmp_path / "log.csv"
+    path.write_text("\n".join(["case,activity,time", *(f"1,A,{text}" for text in texts)]) + "\n", encoding="utf-8")
+    with pytest.raises(InputError) as error:
+        read_log(path, reading=Reading(timezone="UTC"))
+    assert ("choose one: --time-format day-first" in str(error.value)) is has_choice
 
 
 @pytest.mark.parametrize(

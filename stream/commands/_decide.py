@@ -57,8 +57,9 @@ def give(
                 "decision": order,
                 "status": made.status,
                 "again": made.again,
-                "by": by,
-                "why": why,
+                # The ledger keeps the name and the reason of the first decision, not these.
+                "by": None if made.again else by,
+                "why": None if made.again else why,
                 "reasons": list(made.reasons),
                 "offset": made.offset,
             }

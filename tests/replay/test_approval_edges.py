@@ -319,3 +319,12 @@ def test_a_second_officer_learns_that_the_decision_was_made(world: Path, capsys:
     assert "was approved before: nothing changes" in " ".join(second.split())
     assert "Pieters" not in second
     assert rulings(world) == ["approved"]
+
+
+def test_data_of_a_second_decision_have_no_name(world: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A program that archives them would name a person who decided nothing."""
+    decided = []
+    for by in ("Jansen", "Pieters"):
+        assert execute(["reject", "plain", "1", "-o", str(world / "out"), "--by", by, "--why", "no", "--json"]) == 0
+        decided.append(json.loads(capsys.readouterr().out))
+    assert [(one["again"], one["by"], one["why"]) for one in decided] == [(False, "Jansen", "no"), (True, None, None)]

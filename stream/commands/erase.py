@@ -54,7 +54,7 @@ def command(
     console.print(f"{report['known']} of {len(cases)} cases were in the state; all are refused from now on")
     if report["known"] < len(cases):
         console.print(
-            "ids that were not in the state: compare them with the source, where spaces, leading zeros, and upper and "
+            "Compare the ids that were not in the state with the source: spaces, leading zeros, and upper and "
             "lower case count"
         )
     if report["archived_events"]:

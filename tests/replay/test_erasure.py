@@ -58,7 +58,7 @@ def test_an_id_that_is_written_otherwise_is_hinted_at(
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(f"{ids}\n".encode())))
     capsys.readouterr()
     assert veilstream(["erase", "-c", str(world / "config3.toml"), "-o", str(out)]) == 0
-    assert ("where spaces, leading zeros" in " ".join(capsys.readouterr().out.split())) is hinted
+    assert ("with the source: spaces, leading zeros" in " ".join(capsys.readouterr().out.split())) is hinted
 
 
 def test_a_tombstone_survives_the_loss_of_the_checkpoints(world: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,9 @@ releases before it must equal the audit of fresh records that share nothing.
 
 from __future__ import annotations
 
+import gc
 import random
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -21,6 +23,7 @@ from models.attacks import linkability
 from models.attacks.linkability import SUBSEQUENCE, Edges, edges
 from models.attacks.numbering import Numbering
 from models.attacks.pairs import NextOccurrences, ReleasePair, encode, join_releases, next_occurrences, unmatched
+from models.attacks.series import PairInSeries
 from models.attacks.shared_pairs import NumberedRelease, SharedPairs
 from models.errors import TooLargeError
 from models.eventlog import EventLog, SimpleLog
@@ -175,6 +178,29 @@ def test_audits_of_a_series_equal_those_from_scratch(
 def test_only_pairs_of_the_last_releases_keep_tables(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """A pair that no series asks again keeps numbers only; a withheld candidate changes nothing of that."""
     monkeypatch.setattr("models.attacks.series.MOST_KEPT", most)
+    tables_of = weakref.WeakKeyDictionary[PairInSeries, list[weakref.ref[Any]]]()
+
+    def watched(make: Callable[[], Any], make_shared: Callable[[], Any] | None = None) -> PairInSeries:
+        """Return a pair, and note its tables and its way to the tables that pairs share."""
+        noted: list[weakref.ref[Any]] = []
+
+        def noting(maker: Callable[[], Any]) -> Callable[[], Any]:
+            def tables() -> Any:
+                made = maker()
+                if made is not None:
+                    noted.append(weakref.ref(made))
+                return made
+
+            return tables
+
+        noting_shared = None if make_shared is None else noting(make_shared)
+        if noting_shared is not None:
+            noted.append(weakref.ref(noting_shared))
+        pair = PairInSeries(noting(make), noting_shared)
+        tables_of[pair] = noted
+        return pair
+
+    monkeypatch.setattr(comparison, "PairInSeries", watched)
     rng = random.Random(5)
     series, kept = Series(rng, values=False), list[ReleaseRecord]()
     audit = CorrespondenceAudit()
@@ -185,11 +211,12 @@ def test_only_pairs_of_the_last_releases_keep_tables(most: int, monkeypatch: pyt
             found, more = measured(candidate, kept, audit, immutable=False)
             assert (found["status"], more["status"]) == ("ok", "ok")
         kept.append(candidate)
+        gc.collect()
         held = {
             (earlier.sequence, record.sequence)
             for record in kept
-            for earlier, one in record.cache.get(comparison.SERIES, {}).values()
-            if one._kept is not None or one._make_shared is not None
+            for earlier, pair in record.cache.get(comparison.SERIES, {}).values()
+            if any(reference() is not None for reference in tables_of[pair])
         }
         wanted = (
             {(i, j) for j in range(1, number + 1) for i in range(1, j) if i >= number - 3} if number >= 3 else set()

@@ -85,8 +85,8 @@ def test_commands_warn(tmp_path: Path, capfd: Any, monkeypatch: pytest.MonkeyPat
     name, *options = command
     for values, n_warnings in ((("HIV", "hiv", "flu"), 1), (("HIV", "cold", "flu"), 0)):
         file = write(tmp_path / f"log{n_warnings}.csv", *values)
-        options = [option.replace("out", f"out{n_warnings}") for option in options]
-        execute([name, str(file), "--sensitive", "diag", *options])
+        options_with_place = [option.replace("out", f"out{n_warnings}") for option in options]
+        assert execute([name, str(file), "--sensitive", "diag", *options_with_place]) == 0
         assert " ".join("".join(capfd.readouterr()).split()).count(f"40 cases have {DOUBT}") == n_warnings
 
 

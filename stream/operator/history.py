@@ -38,27 +38,33 @@ def ledger_view(output: Path) -> LedgerView:
     return read_view(ledger_in(output))
 
 
-def refuse_older_ledger(output: Path) -> None:
-    """Refuse a folder whose ledger is older than its public files, as after a restore of the operator's files alone.
+def ledger_of_all_public(output: Path) -> LedgerView:
+    """Return the facts in the ledger of a folder, unless its public files are newer.
 
-    A page made of both would state fewer releases, and less spent of the budget, than everybody can see.
+    They are after a restore of the operator's files alone. A page made of both would state fewer releases, and less
+    spent of the budget, than everybody can see.
 
     Raises
     ------
+    InputError
+        If the folder has no ledger.
     RefusedError
         If a publication of the ledger has a public release that no seal names.
     """
     # A release is sealed before it becomes public: in this order a daemon may go on meanwhile.
     public = {path: release_number(path.name) for path in output.joinpath(PUBLIC).glob("*/*")}
     view = ledger_view(output)
-    sealed_publications = {name for name, _ in view.seals}
+    claimed = () if view.claim is None else view.claim.publications
+    # A ledger from before the first release of a publication names it too.
+    known_publications = {*claimed, *view.accounts}
     for path, number in sorted(public.items()):
         name = path.parent.name
-        if number is not None and name in sealed_publications and (name, number) not in view.seals:
+        if number is not None and name in known_publications and (name, number) not in view.seals:
             raise RefusedError(
                 f"{output}: release {number} of {name} is public, but the ledger does not know it: the ledger is older "
                 "than the releases; restore the newer ledger (veilstream verify lists all that it does not know)"
             )
+    return view
 
 
 def refuse_other_configuration(settings: Settings, output: Path) -> None:

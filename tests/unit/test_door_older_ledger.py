@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import shutil
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from models.errors import RefusedError
 from stream.commands import execute
-from tests.dossiers import replayed, small
+from stream.config import sources
+from stream.operator.history import ledger_of_all_public, ledger_view
+from stream.run.service import ReleaseService
+from tests.dossiers import replayed, small, write_log
 
 
 @pytest.fixture
@@ -34,6 +39,31 @@ def test_report_and_dossier_are_refused(restored: Path, tmp_path: Path, capfd: p
         assert execute([*command, "-o", str(page)]) == 4
         assert "is public, but the ledger does not know it" in capfd.readouterr().err
         assert not page.exists()
+
+
+def test_a_ledger_from_before_the_first_release_is_refused(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """The report said that nothing was released, beside public files."""
+    newer = replayed(tmp_path, small())
+    (tmp_path / "earlier").mkdir()
+    log = write_log(tmp_path / "earlier" / "clinic.csv", cases=2)
+    older = replayed(tmp_path / "earlier", small(), log, code=(0, 3))
+    assert not ledger_view(older).seals
+    shutil.rmtree(newer / "operator")
+    shutil.copytree(older / "operator", newer / "operator")
+    assert execute(["report", str(newer), "-o", str(tmp_path / "page.html")]) == 4
+    assert "release 1 of steps is public, but the ledger does not know it" in capfd.readouterr().err
+
+
+def test_a_daemon_names_its_publications_before_their_first_release(tmp_path: Path) -> None:
+    path = tmp_path / "clinic.toml"
+    path.write_text(small(), encoding="utf-8")
+    output = tmp_path / "out"
+    with closing(ReleaseService(sources.load(path), output)) as service:
+        service.rules(embedded=False)
+    assert ledger_of_all_public(output).first_seen
+    (output / "public/steps/release-000001").mkdir(parents=True)
+    with pytest.raises(RefusedError, match="release 1 of steps is public"):
+        ledger_of_all_public(output)
 
 
 def test_a_folder_that_nobody_released_does_not_matter(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

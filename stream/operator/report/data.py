@@ -46,10 +46,9 @@ from stream.operator.history import (
     HistoryRow,
     attacks_sentence,
     audit,
-    ledger_view,
+    ledger_of_all_public,
     read_from,
     read_json,
-    refuse_older_ledger,
 )
 from stream.operator.report.document import (
     AnonymityRow,
@@ -527,8 +526,7 @@ def collect(output: Path, *, show_values: bool = True, source: EventLog | None =
     source
         The source log, to compare its graph with that of the last release.
     """
-    refuse_older_ledger(output)
-    view = ledger_view(output)
+    view = ledger_of_all_public(output)
     history = read_from(output, view)
     rows = history.rows
     if not rows and not history.names:

@@ -429,7 +429,8 @@ class _TimeTexts:
         return InputError(f"{place}: {self.name} {reason}; {_shape_of(self.texts[code])}")
 
 
-_END_OF_DAY = re.compile(r"(?<!\d)24:00(?!\d)", re.ASCII)
+# Not in 10:24:00, which has minute 24.
+_END_OF_DAY = re.compile(r"(?<![\d:])24:00(?!\d)", re.ASCII)
 
 
 def _shape_of(text: str) -> str:

@@ -165,6 +165,7 @@ def test_a_header_of_two_rows_is_hinted_at(
         ("31.03.24 24:00:00", "day-first", True),
         ("2024-03-31T24:00", "iso", True),
         ("31.03.24 25:00", "day-first", False),
+        ("31.02.2024 10:24:00", "day-first", False),
     ],
 )
 def test_the_end_of_a_day_is_named(tmp_path: Path, odd: str, form: str, hinted: bool) -> None:

@@ -96,9 +96,7 @@ def warnings_of_values(
     log, names, bins, cases
         As for `warnings_of_missing_words`.
     """
-    of_words = warnings_of_missing_words(log, names, bins, cases)
-    of_numbers = warnings_of_mixed_numbers(log, names, bins, cases)
-    return [*of_words, *of_numbers, *warnings_of_spellings(log, names, bins, cases)]
+    return [warning for warnings_of in VALUE_WARNINGS for warning in warnings_of(log, names, bins, cases)]
 
 
 def _cases_have(n_cases: int) -> str:
@@ -170,7 +168,9 @@ def warnings_of_spellings(
     for name in names:
         stored = [columns[name] for columns in (log.case_attributes, log.event_attributes) if name in columns]
         # Most logs have no such texts, and then no value is looked at for each case.
-        if name in (bins or {}) or not any(spelled_twice(column.values) for column in stored):
+        # Both levels together: some cases may have `HIV` themselves, and others `hiv` in an event.
+        stored_values = dict.fromkeys(value for column in stored for value in column.values)
+        if name in (bins or {}) or not spelled_twice(stored_values):
             continue
         column = log.case_values(name)
         used_codes = np.unique(column.codes[column.codes >= 0])
@@ -215,6 +215,10 @@ def warnings_of_mixed_numbers(
             n_cases, problem = doubt
             warnings.append(f"{_cases_have(n_cases)} a value of the sensitive attribute {name!r} {problem}")
     return warnings
+
+
+VALUE_WARNINGS = (warnings_of_missing_words, warnings_of_mixed_numbers, warnings_of_spellings)
+"""The kinds of doubtful values. Each returns at most one warning an attribute."""
 
 
 _ALL_ARE_TEXTS = "all its values are texts then, so C bounds each single number and no range of them"

@@ -10,10 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from models.anonymize.sensitive import (
-    warnings_of_several_values,
-    warnings_of_values,
-)
+from models.anonymize.sensitive import VALUE_WARNINGS, warnings_of_several_values
 from models.eventlog import EventLog
 from models.missing_words import means_missing
 from models.spelling import DIFFERENCE, spelled_twice
@@ -34,12 +31,15 @@ class DataWarnings:
 
     def __init__(self, sensitive: Sequence[str]) -> None:
         self._sensitive = sensitive
-        # Sensitive attributes that were logged: because they change within a case, and for single values.
+        # Sensitive attributes that were logged because they change within a case.
         self._logged_as_changing: set[str] = set()
-        self._logged_for_values: set[str] = set()
+        # Sensitive attributes that were logged because no case had a value.
         self._logged_as_empty: set[str] = set()
+        # Kinds of doubtful values (places in VALUE_WARNINGS) that were logged, with the sensitive attribute.
+        self._logged_for_values: set[tuple[int, str]] = set()
         # Words of missing values that were logged as activities.
         self._logged_activities: set[str] = set()
+        # Whether several spellings of one activity were logged.
         self._logged_spellings = False
 
     def log_new(self, fold: Fold, exposed: EventLog, mechanism: Mechanism) -> None:
@@ -67,7 +67,7 @@ class DataWarnings:
             self._logged_spellings = True
             log.warning(
                 "%d activities differ from another one %s: each spelling is an activity of its own, so fewer cases are "
-                "alike and more events are removed; write them alike at the source",
+                "alike; write them alike at the source",
                 len(spelled),
                 DIFFERENCE,
             )
@@ -113,9 +113,9 @@ class DataWarnings:
     def _log_values(self, exposed: EventLog, mechanism: Mechanism) -> None:
         """Log the attributes with words for a missing value, numbers that count as texts, or spellings."""
         bins = getattr(mechanism, "bins", None)
-        for name in self._sensitive:
-            if name in self._logged_for_values:
-                continue
-            for warning in warnings_of_values(exposed, [name], bins):
-                self._logged_for_values.add(name)
-                log.warning("%s", warning)
+        for kind, warnings_of in enumerate(VALUE_WARNINGS):
+            unlogged = [name for name in self._sensitive if (kind, name) not in self._logged_for_values]
+            for name in unlogged:
+                for warning in warnings_of(exposed, [name], bins):
+                    self._logged_for_values.add((kind, name))
+                    log.warning("%s", warning)

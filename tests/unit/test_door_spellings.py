@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import closing
+from dataclasses import replace
 from html import unescape
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ import pytest
 from connectors.logs import read_log
 from connectors.reading import Reading
 from models.anonymize.sensitive import warnings_of_spellings
-from models.eventlog import EventLog
+from models.eventlog import Column, EventLog
 from stream.commands import execute
 from stream.config import sources
 from stream.fold.fold import Fold
@@ -64,6 +65,14 @@ def test_cases_whose_value_has_another_spelling_are_counted(values: list[Any], n
     assert warnings_of_spellings(log, ["diag"], {"diag": (40.0,)}) == []
 
 
+def test_a_spelling_of_cases_and_one_of_events_are_compared() -> None:
+    """C bounds the value of a case, which may come from either."""
+    log = EventLog.from_traces([("ab", "HIV"), ("ab", None), ("ab", "flu")], "diag")
+    log = replace(log, event_attributes={"diag": Column.encode([None, None, "hiv", None, None, None])})
+    (warning,) = warnings_of_spellings(log, ["diag"])
+    assert warning.startswith(f"2 cases have {DOUBT}")
+
+
 def test_cases_of_a_table_of_variants_are_counted() -> None:
     log = EventLog.from_traces([("ab", "flu"), ("ab", "Flu"), ("ab", "cold")], "diag")
     (warning,) = warnings_of_spellings(log, ["diag"], cases=np.array([5, 7, 9]))
@@ -102,12 +111,14 @@ def test_readers_and_inspect_report_activities_and_values(tmp_path: Path, capsys
     assert printed.count("diag: 2 values differ from another one only by upper and lower case") == 1
 
 
-def test_a_daemon_logs_it_once_and_without_content(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    path = tmp_path / "veilstream.toml"
+def attempt_cuts(folder: Path, *cuts: tuple[str, str, str, str]) -> None:
+    """Attempt a release after each four cases of a daemon, which have these sensitive values."""
+    path = folder / "veilstream.toml"
     path.write_text(DAEMON, encoding="utf-8")
-    with closing(ReleaseService(sources.load(path), tmp_path / "out")) as service:
+    with closing(ReleaseService(sources.load(path), folder / "out")) as service:
         fold = Fold(service.rules(embedded=False))
-        for begin in (0, 10):
+        for place, values in enumerate(cuts):
+            begin = 10 * place
             rows = [
                 Row(
                     begin + number,
@@ -116,7 +127,7 @@ def test_a_daemon_logs_it_once_and_without_content(tmp_path: Path, caplog: pytes
                     DAY,
                     attributes={"case": {"diag": value}},
                 )
-                for number, value in enumerate(("Kruimel", "kruimel", "flu", "flu"))
+                for number, value in enumerate(values)
             ]
             prev = begin - 7 if begin else -1
             delta = Delta(src="t", p=0, prev=prev, last=begin + 3, n=4, key=service.pseudonyms.id, rows=rows)
@@ -124,10 +135,24 @@ def test_a_daemon_logs_it_once_and_without_content(tmp_path: Path, caplog: pytes
             for cut in fold.apply(2 * begin + 1, Command(name="release")):
                 service.attempt(fold, cut)
                 fold.decided(cut, released=False)
-        assert caplog.text.count(DOUBT) == 1
-        assert caplog.text.count("2 activities differ from another one only by upper and lower case, spaces") == 1
-        assert "ruimel" not in caplog.text
-        assert "lab" not in caplog.text.lower()
+
+
+def test_a_daemon_logs_it_once_and_without_content(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    values = ("Kruimel", "kruimel", "flu", "flu")
+    attempt_cuts(tmp_path, values, values)
+    assert caplog.text.count(DOUBT) == 1
+    assert caplog.text.count("2 activities differ from another one only by upper and lower case, spaces") == 1
+    assert "ruimel" not in caplog.text
+    assert "lab" not in caplog.text.lower()
+
+
+def test_a_daemon_logs_spellings_after_a_word_for_a_missing_value(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The word was logged at the first cut, and silenced every other doubt about the attribute."""
+    attempt_cuts(tmp_path, ("n/a", "flu", "flu", "cold"), ("HIV", "hiv", "n/a", "flu"))
+    assert caplog.text.count("that exports write for a missing one (n/a)") == 1
+    assert caplog.text.count(DOUBT) == 1
 
 
 def test_the_officer_sees_it_before_signing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

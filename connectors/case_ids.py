@@ -47,7 +47,7 @@ def doubtful_activities(activity: Column) -> list[str]:
     if spellings:
         sentences.append(
             f"{spellings} activities differ from another one {DIFFERENCE}: each spelling is read as an activity of its "
-            "own, so fewer cases are alike and more events are removed; write them alike at the source"
+            "own, so fewer cases are alike; write them alike at the source"
         )
     return sentences
 

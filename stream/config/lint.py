@@ -228,14 +228,14 @@ def _once(settings: Settings, publication: Publication) -> Iterator[str]:
 
 
 def _windows(settings: Settings) -> Iterator[str]:
-    """Warn of windows that never close, or that a replay cannot count."""
+    """Warn of windows whose completed cases never come, or that a replay cannot count."""
     for publication in settings.publication:
         is_cohorts = publication.build_mechanism.kind == "tlkc-cohorts"  # `_cohorts` says so of these
         if publication.build_window.completed_cases and settings.process.completion == Completion() and not is_cohorts:
             yield (
                 f"publication {publication.name!r}: its window counts completed cases, and no rule of "
-                "process.completion ever makes a case complete: unless events mark the end of their case, it never "
-                "closes"
+                "process.completion ever makes a case complete: unless events mark the end of their case, "
+                "completed_cases is never reached"
             )
         if publication.counted_from_start and publication.start is None:
             yield (

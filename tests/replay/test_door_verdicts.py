@@ -352,3 +352,14 @@ def test_a_window_of_completed_cases_without_a_completion_is_explained(run: Run,
     assert code == 3
     assert "process.completion when a case is complete (veilstream check-config warns" in " ".join(printed.split())
     assert "ever makes a case complete" in " ".join(run("check-config", config)[1].split())
+
+
+def test_a_window_with_another_trigger_is_not_said_to_stay_open(run: Run, tmp_path: Path) -> None:
+    config = tmp_path / "c.toml"
+    text = publication(8, 'kind = "tlkc", K = 3', "min_ka = 3")
+    config.write_text(text.replace("new_cases = 8", 'completed_cases = 8, every = "7d"'), encoding="utf-8")
+    code, printed = run("check-config", config)
+    assert code == 0
+    printed = " ".join(printed.split())
+    assert "unless events mark the end of their case, completed_cases is never reached" in printed
+    assert "never closes" not in printed

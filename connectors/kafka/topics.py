@@ -79,11 +79,14 @@ class TopicProblem(NamedTuple):
         Whether the daemon would lose the order or the ledger with it.
     forbidden
         Whether the broker does not let us look. An administrator of the broker changes that, not the configuration.
+    resource
+        The topic or group that lacks a permission, also if the daemon works without it; empty for other problems.
     """
 
     text: str
     fatal: bool
     forbidden: bool = False
+    resource: str = ""
 
 
 def topic(process: str, kind: str) -> str:
@@ -191,7 +194,7 @@ def check(client: Any, planned_topics: Sequence[TopicPlan]) -> list[TopicProblem
             count = _counts(client, [plan.name])[plan.name]
         except VeilstreamError as error:
             is_needed = not plan.optional
-            problems.append(TopicProblem(str(error), fatal=is_needed, forbidden=is_needed))
+            problems.append(TopicProblem(str(error), fatal=is_needed, forbidden=is_needed, resource=plan.name))
             continue
         if count is None:
             text = f"topic {plan.name}: missing; run `veilstream topics create`"
@@ -206,7 +209,7 @@ def check(client: Any, planned_topics: Sequence[TopicPlan]) -> list[TopicProblem
         if unread:
             text = f"topic {plan.name}: its configuration ({', '.join(unread)}) cannot be read: {NOT_ALLOWED}"
             is_needed = not plan.optional
-            problems.append(TopicProblem(text, fatal=is_needed, forbidden=is_needed))
+            problems.append(TopicProblem(text, fatal=is_needed, forbidden=is_needed, resource=plan.name))
         problems += _differences(plan, counts[plan.name], config)
     return problems
 
@@ -422,7 +425,7 @@ def check_permissions(client: Any, process: str, source: Source, role: Role) -> 
             always = operation == "Read" or name in _always_written(process, role)
             verb = "joined" if permission.kind == "group" else {"Read": "read", "Write": "written"}[operation]
             text = f"{permission.kind} {name}: cannot be {verb}: {NOT_ALLOWED}"
-            problems.append(TopicProblem(text, fatal=always, forbidden=always))
+            problems.append(TopicProblem(text, fatal=always, forbidden=always, resource=name))
     return problems
 
 

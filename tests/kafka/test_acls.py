@@ -143,6 +143,9 @@ def test_an_operator_learns_from_the_check_what_cannot_be_read(guarded: GuardedB
     _forbid(guarded, "operator", "Read", dlq)
     (problem,) = json.loads(one.command(*check, expect=1, stdout=True))["problems"]
     assert problem.startswith(f"topic {dlq}: cannot be read: the broker does not allow it")
+    _forbid(guarded, "operator", "DescribeConfigs", dlq)
+    (problem,) = json.loads(one.command(*check, expect=1, stdout=True))["problems"]
+    assert problem.startswith(f"topic {dlq}: its configuration")
 
 
 def test_a_topic_that_we_may_not_see_is_not_called_missing(guarded: GuardedBroker, one: Site) -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import logging
+from contextlib import nullcontext
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Literal
 
@@ -10,10 +13,12 @@ import pytest
 from aiokafka import errors as aiokafka_errors
 from kafka import errors
 
+from connectors.kafka import topics
 from connectors.kafka.faults import FailedConnections, explained, fault, may_pass, not_allowed, of_the_client, too_large
 from connectors.kafka.source import Source
 from connectors.kafka.topics import TopicPlan, check, check_permissions, plans, set_group_back
 from models.errors import InputError, UnavailableError, VeilstreamError
+from stream.commands import execute
 from stream.daemon import faust_consumer
 from stream.daemon.partition_reader import poll_records
 
@@ -167,6 +172,46 @@ def test_a_start_names_what_the_broker_does_not_let_a_role_do(
     found = check_permissions(_Guarded(topics, group), "p", SOURCE, role)
     assert [(problem.text.split(": the broker does not allow it; ")[0], problem.fatal) for problem in found] == problems
     assert all(problem.forbidden == problem.fatal for problem in found)
+
+
+def test_the_check_names_a_hidden_topic_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A topic that may not be seen may not be read either: two lines would look like two faults."""
+    names = {kind: f"veilstream.p.{kind}" for kind in ("ledger", "dlq", "status", "delta")}
+    hidden, unread = {names["dlq"], names["status"]}, {names["delta"]}
+
+    class Admin(_Guarded):
+        def describe_topics(self, names: list[str]) -> list[dict[str, Any]]:
+            return [
+                {**entry, "error_code": 29 if entry["name"] in hidden else 0, "partitions": [0]}
+                for entry in super().describe_topics(names)
+            ]
+
+        def describe_configs(self, resources: Any, **_: Any) -> dict[str, Any]:
+            planned = {plan.name: plan.config for plan in plans("p", SOURCE)}
+            settings = {resource.name: planned.get(resource.name, {}) for resource in resources}
+            settings[names["ledger"]] = {**settings[names["ledger"]], "retention.ms": "5"}
+            values = {name: {"compression.type": "producer", **config} for name, config in settings.items()}
+            return {"topic": {name: {key: {"value": config[key]} for key in config} for name, config in values.items()}}
+
+    admin = Admin({name: [] for name in (*hidden, *unread, names["ledger"])}, JOINED)
+    monkeypatch.setattr(topics, "admin", lambda source: nullcontext(admin))
+    path = tmp_path / "veilstream.toml"
+    path.write_text(
+        '[process]\nname = "p"\n[source]\ntopics = ["events"]\n[[publication]]\nname = "r"\n'
+        'window = { manual = true }\nmechanism = { kind = "identity" }\n',
+        encoding="utf-8",
+    )
+    assert execute(["topics", "check", "-c", str(path), "--json"]) == 1
+    problems = [problem.split("; ")[0] for problem in json.loads(capsys.readouterr().out)["problems"]]
+    assert sorted(problems) == [
+        "topic veilstream.p.delta: cannot be read: the broker does not allow it",
+        "topic veilstream.p.dlq: cannot be described: the broker does not allow it",
+        "topic veilstream.p.ledger: cannot be read: the broker does not allow it",
+        "topic veilstream.p.ledger: retention.ms = 5, must be -1",
+        "topic veilstream.p.status: cannot be described: the broker does not allow it",
+    ]
 
 
 def test_a_client_s_error_is_raised_as_ours_and_others_pass() -> None:

@@ -168,6 +168,15 @@ def _time(free: Mapping[str, Column]) -> Guess | None:
 
 
 def _case(free: Mapping[str, Column]) -> Guess | None:
+    """Return the column of case ids: several rows have each id, or the first row of its case alone."""
+    repeated = _repeated_case(free)
+    if repeated is not None and CASE.search(repeated.column):
+        return repeated
+    return _merged_case(free, is_alone=repeated is None) or repeated
+
+
+def _repeated_case(free: Mapping[str, Column]) -> Guess | None:
+    """Return the best column of which several rows have each value."""
     best, best_score = None, 0.0
     for name, column in free.items():
         distinct = len(column.values)
@@ -179,13 +188,20 @@ def _case(free: Mapping[str, Column]) -> Guess | None:
         if rows_each > 1 and score > best_score:
             best = Guess(name, f"{distinct} values, {rows_each:.1f} rows each" + ", its name" * is_named)
             best_score = score
-    if best is None or not CASE.search(best.column):
-        for name, column in free.items():
-            # A number that most rows have may be that of a document: it replaces no other case column.
-            has_many_rows_each = 2 * len(column.values) <= len(column)
-            if CASE.search(name) and in_first_rows(column) and (best is None or has_many_rows_each):
-                return Guess(name, f"{len(column.values)} values, each in one row above rows without one; its name")
     return best
+
+
+def _merged_case(free: Mapping[str, Column], *, is_alone: bool) -> Guess | None:
+    """Return the first column of merged cells with the name of a case column.
+
+    `is_alone`: no other column can be the case. A number in most rows may be that of a document, and replaces none.
+    """
+    for name, column in free.items():
+        n_values = len(column.values)
+        is_case = CASE.search(name) and in_first_rows(column)
+        if is_case and (is_alone or 2 * n_values <= len(column)):
+            return Guess(name, f"{n_values} values, each in one row above rows without one; its name")
+    return None
 
 
 def in_first_rows(column: Column) -> bool:

@@ -28,6 +28,9 @@ from stream.run.service import ReleaseService, mirror_of
 from stream.testing.faults import Aborted, abort, at_nth
 from tests.replay.crashing import configuration, sample
 
+PLAIN = ("influenza", "anonymity", "parquet-cpp-arrow")
+"""Words in files of the mirror. They are long: three or four bytes occur in encrypted files by chance."""
+
 KEY, STORAGE, OTHER = "aa" * 32, "bb" * 32, "cc" * 32
 
 
@@ -110,9 +113,15 @@ def test_the_mirror_is_sealed_closed_to_others_and_not_public(tmp_path: Path, lo
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
         assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
         body = path.read_bytes()
-        # Long words: three or four bytes occur in encrypted files by chance.
-        for word in (service.pseudonyms.case("case3"), "influenza", "anonymity", "parquet-cpp-arrow"):
-            assert word.encode() not in body
+        assert not any(word.encode() in body for word in (service.pseudonyms.case("case3"), *PLAIN))
+
+
+def test_without_a_key_the_mirror_of_a_folder_is_plain(tmp_path: Path, log: EventLog) -> None:
+    """Else the test above could not fail."""
+    decide(configured(tmp_path, str(tmp_path / "store"), storage_key=None), tmp_path / "a", log, 2)
+    mirrored = [path for path in (tmp_path / "store" / "operator").rglob("*") if path.is_file()]
+    bodies = b"".join(path.read_bytes() for path in mirrored)
+    assert all(word.encode() in bodies for word in PLAIN)
 
 
 def test_an_object_store_gets_nothing_unencrypted(

@@ -28,19 +28,11 @@ from stream.config import sources
 from stream.fold.fold import Fold
 from stream.fold.records import Command, Delta, Row
 from stream.run.service import ReleaseService
+from tests.sensitive_daemon import DAY, daemon
 
 SHARE = "exports write for a missing one (NULL): C bounds its share like that of any other value"
 NUMBERS = "with it the attribute is no number, so C bounds each single number and no range of them"
-DAY = 20_000 * 86_400 * 10**9
-DAEMON = """
-[process]
-name = "clinic"
-sensitive = ["diag"]
-[[publication]]
-name = "p"
-window = { manual = true }
-mechanism = { kind = "tlkc", K = 2, L = 1, C = 0.9 }
-"""
+DAEMON = daemon()
 
 
 def write(path: Path, values: Sequence[str]) -> Path:

@@ -20,18 +20,10 @@ from stream.config import sources
 from stream.fold.fold import Fold
 from stream.fold.records import Command, Delta, Row
 from stream.run.service import ReleaseService
+from tests.sensitive_daemon import DAY, daemon
 
 DOUBT = "a value of the sensitive attribute 'diag' that differs from another one only by upper and lower case, spaces"
-DAY = 20_000 * 86_400 * 10**9
-DAEMON = """
-[process]
-name = "clinic"
-sensitive = ["diag"]
-[[publication]]
-name = "p"
-window = { manual = true }
-mechanism = { kind = "tlkc", K = 2, L = 1, C = 0.9 }
-"""
+DAEMON = daemon()
 
 
 def write(path: Path, *values: str, activity: str = "B") -> Path:

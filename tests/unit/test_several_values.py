@@ -16,18 +16,10 @@ from stream.config.sources import load
 from stream.fold.fold import Fold
 from stream.fold.records import Delta, Row
 from stream.run.service import ReleaseService
+from tests.sensitive_daemon import DAY, daemon
 
 WARNING = "60 cases have several values of the sensitive attribute 'diag': C bounds the last value of each case"
-DAY = 20_000 * 86_400 * 10**9
-DAEMON = """
-[process]
-name = "clinic"
-sensitive = ["diag"]
-[[publication]]
-name = "p"
-window = { new_events = 2 }
-mechanism = { kind = "tlkc", K = 2, L = 1, C = 0.5 }
-"""
+DAEMON = daemon(C=0.5, window="new_events = 2")
 KEYS = ("case:concept:name", "concept:name", "time:timestamp", "diag")
 
 

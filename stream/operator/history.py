@@ -38,7 +38,7 @@ def ledger_view(output: Path) -> LedgerView:
     return read_view(ledger_in(output))
 
 
-def ledger_of_all_public(output: Path) -> LedgerView:
+def current_ledger_view(output: Path) -> LedgerView:
     """Return the facts in the ledger of a folder, unless its public files are newer.
 
     They are after a restore of the operator's files alone. A page made of both would state fewer releases, and less

@@ -11,7 +11,7 @@ import pytest
 from models.errors import RefusedError
 from stream.commands import execute
 from stream.config import sources
-from stream.operator.history import ledger_of_all_public, ledger_view
+from stream.operator.history import current_ledger_view, ledger_view
 from stream.run.service import ReleaseService
 from tests.dossiers import replayed, small, write_log
 
@@ -60,10 +60,10 @@ def test_a_daemon_names_its_publications_before_their_first_release(tmp_path: Pa
     output = tmp_path / "out"
     with closing(ReleaseService(sources.load(path), output)) as service:
         service.rules(embedded=False)
-    assert ledger_of_all_public(output).first_seen
+    assert current_ledger_view(output).first_seen
     (output / "public/steps/release-000001").mkdir(parents=True)
     with pytest.raises(RefusedError, match="release 1 of steps is public"):
-        ledger_of_all_public(output)
+        current_ledger_view(output)
 
 
 def test_a_folder_that_nobody_released_does_not_matter(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

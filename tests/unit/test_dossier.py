@@ -519,7 +519,7 @@ def test_moments_of_a_daemon_with_windows_of_event_time_are_not_covered(
     assert execute(["replay", str(log), "-c", str(tmp_path / "clinic.toml"), "-o", str(output), "--until", end]) == 0
     assert "moments of release do not depend on the data" in written(capfd, str(output), "counts")
     # Only the claim in the ledger distinguishes the folder of a replay from that of a daemon.
-    monkeypatch.setattr(evidence, "ledger_of_all_public", _without_claim)
+    monkeypatch.setattr(evidence, "current_ledger_view", _without_claim)
     text = written(capfd, str(output), "counts", "-c", str(tmp_path / "clinic.toml"))
     assert ("moments of release: not covered, part 3" in text) == is_open
     assert ("one event can move a moment of release" in text) == is_open

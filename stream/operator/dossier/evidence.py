@@ -20,7 +20,7 @@ from stream.config.settings import Publication, Settings
 from stream.ledger.layout import OperatorLayout
 from stream.ledger.view import Account, LedgerView
 from stream.operator.assessment import POOLED
-from stream.operator.history import History, HistoryRow, audit, ledger_of_all_public, read_from, read_json
+from stream.operator.history import History, HistoryRow, audit, current_ledger_view, read_from, read_json
 from stream.operator.report.data import RELEASED, budget_answer
 from stream.operator.report.document import AttemptRow, BudgetAnswer
 from stream.operator.spending import affordable_releases, budget_by_now
@@ -255,7 +255,7 @@ def collect(
     BoundError
         If nothing was released, held or withheld yet.
     """
-    view = ledger_of_all_public(output)
+    view = current_ledger_view(output)
     history = read_from(output, view)
     verdicts = {verdict.publication: verdict for verdict in history.verdicts()}
     name = _chosen(output, [publication for publication in verdicts if publication], name)

@@ -46,7 +46,7 @@ from stream.operator.history import (
     HistoryRow,
     attacks_sentence,
     audit,
-    ledger_of_all_public,
+    current_ledger_view,
     read_from,
     read_json,
 )
@@ -526,7 +526,7 @@ def collect(output: Path, *, show_values: bool = True, source: EventLog | None =
     source
         The source log, to compare its graph with that of the last release.
     """
-    view = ledger_of_all_public(output)
+    view = current_ledger_view(output)
     history = read_from(output, view)
     rows = history.rows
     if not rows and not history.names:

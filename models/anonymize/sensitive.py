@@ -99,6 +99,28 @@ def warnings_of_values(
     return [warning for warnings_of in VALUE_WARNINGS for warning in warnings_of(log, names, bins, cases)]
 
 
+def warnings_of_no_values(log: EventLog, names: Sequence[str]) -> list[str]:
+    """Return a warning for each sensitive attribute that no case has: its name is misspelled, or a field was renamed.
+
+    Parameters
+    ----------
+    log
+        The log.
+    names
+        The sensitive attributes that C bounds.
+    """
+    warnings = []
+    for name in names:
+        columns = [attributes.get(name) for attributes in (log.case_attributes, log.event_attributes)]
+        if not any(column is not None and (column.codes >= 0).any() for column in columns):
+            warnings.append(
+                f"none of {log.n_cases} cases has a value of the sensitive attribute {name!r}, so C bounds nothing of "
+                "it: compare the name in process.sensitive with the field of the events, which the source may have "
+                "renamed"
+            )
+    return warnings
+
+
 def _cases_have(n_cases: int) -> str:
     return "1 case has" if n_cases == 1 else f"{n_cases} cases have"
 
@@ -167,9 +189,9 @@ def warnings_of_spellings(
     warnings = []
     for name in names:
         stored = [columns[name] for columns in (log.case_attributes, log.event_attributes) if name in columns]
-        # Most logs have no such texts, and then no value is looked at for each case.
         # Both levels together: some cases may have `HIV` themselves, and others `hiv` in an event.
         stored_values = dict.fromkeys(value for column in stored for value in column.values)
+        # Most logs have no such texts, and then no value is looked at for each case.
         if name in (bins or {}) or not spelled_twice(stored_values):
             continue
         column = log.case_values(name)

@@ -353,10 +353,9 @@ class AuditDocument(Manifest, total=False):
     """audit.json: the manifest, the position of the cut, and everything that was measured; the operator's alone.
 
     `counts` are of the fold here; `seconds`: by stage; `bounds`: those of the gate; `bounded`: sensitive attributes
-    whose values C bounds; `doubts`: a sentence for each of these with values of which C bounds less than it seems;
-    `suppressed`: items by name;
-    `late_lost`: events so far that came to a case after its cohort was published; `looser`: terms that protect
-    less than those of the release before.
+    whose values C bounds; `doubts`: a sentence for each of these with doubtful values, or with none at all;
+    `suppressed`: items by name; `late_lost`: events so far that came to a case after its cohort was published;
+    `looser`: terms that protect less than those of the release before.
     """
 
     cut: CutPosition

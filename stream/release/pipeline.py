@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any, Literal, Protocol, cast
 
 from connectors.store.base import Store, check_unfinished
-from models.anonymize.sensitive import refuse_identifying, warnings_of_values
+from models.anonymize.sensitive import refuse_identifying, warnings_of_no_values, warnings_of_values
 from models.dp.account import AccountedLoss, loss
 from models.dp.budget import Charge, covers
 from models.errors import (
@@ -547,8 +547,9 @@ class Pipeline:
         document: AuditDocument = {**announced, **audit}
         if self.spec.bounded:
             document["bounded"] = list(self.spec.bounded)
+            doubts = warnings_of_no_values(exposure.log, spec.bounded)
             bins = getattr(spec.mechanism, "bins", None)
-            doubts = warnings_of_values(exposure.log, spec.bounded, bins, exposure.cases)
+            doubts += warnings_of_values(exposure.log, spec.bounded, bins, exposure.cases)
             if doubts:
                 document["doubts"] = doubts
         if self.looser:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from models.anonymize.sensitive import VALUE_WARNINGS, warnings_of_several_values
+from models.anonymize.sensitive import VALUE_WARNINGS, warnings_of_no_values, warnings_of_several_values
 from models.eventlog import EventLog
 from models.missing_words import means_missing
 from models.spelling import DIFFERENCE, spelled_twice
@@ -94,21 +94,15 @@ class DataWarnings:
             log.warning("%s", warning)
 
     def _log_empty(self, exposed: EventLog, mechanism: Mechanism) -> None:
-        """Log the attributes that C should bound and no case has: a misspelt name, or a field that was renamed."""
+        """Log the attributes that C should bound and no case has."""
         has_bound = getattr(mechanism, "C", 1) < 1
         if not has_bound or exposed.n_cases < getattr(mechanism, "K", 1):
             return
-        for name in self._sensitive:
-            columns = [attributes.get(name) for attributes in (exposed.case_attributes, exposed.event_attributes)]
-            is_empty = not any(column is not None and (column.codes >= 0).any() for column in columns)
-            if is_empty and name not in self._logged_as_empty:
+        unlogged = [name for name in self._sensitive if name not in self._logged_as_empty]
+        for name in unlogged:
+            for warning in warnings_of_no_values(exposed, [name]):
                 self._logged_as_empty.add(name)
-                log.warning(
-                    "none of %d cases has a value of the sensitive attribute %r, so C bounds nothing of it: compare "
-                    "the name in process.sensitive with the field of the events, which the source may have renamed",
-                    exposed.n_cases,
-                    name,
-                )
+                log.warning("%s", warning)
 
     def _log_values(self, exposed: EventLog, mechanism: Mechanism) -> None:
         """Log the attributes with words for a missing value, numbers that count as texts, or spellings."""

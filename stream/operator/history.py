@@ -301,6 +301,8 @@ def _row(
     counted = counts.get("released") is not None and lost.get("status") == "ok"
     reasons = reasons or shown.get("gate", {}).get("reasons", [])
     looser = [f"{LOOSER} {term}" for term in shown.get("looser") or ()]
+    # Doubts hold for most releases of a series alike: they are listed only where a person has to decide.
+    doubts = shown.get("doubts") or () if status == "held" else ()
     return {
         "publication": entry.publication,
         "sequence": entry.sequence,
@@ -312,7 +314,7 @@ def _row(
         "events": counts.get("released"),
         "kept": lost.get("kept") if counted else None,
         "decision": shown.get("gate", {}).get("decision"),
-        "reasons": [*reasons, *looser, *(shown.get("doubts") or ())],
+        "reasons": [*reasons, *looser, *doubts],
         "late": _late(shown),
     }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import closing
 from dataclasses import replace
 from html import unescape
@@ -167,3 +168,18 @@ def test_the_officer_sees_it_before_signing(tmp_path: Path, monkeypatch: pytest.
         execute(["dossier", str(out), "p", "-c", str(configuration), "-o", "dossier.html"])
         page = " ".join(unescape(Path("dossier.html").read_text(encoding="utf-8")).split())
         assert page.count(f"Check before you sign: 40 cases have {DOUBT}") == sentences
+
+
+def test_the_list_of_releases_is_not_filled_with_doubts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each release of a series has the same: of those that have left, only audit.json and the dossier state them."""
+    from stream.operator.history import read
+
+    monkeypatch.chdir(tmp_path)
+    configuration = Path("veilstream.toml")
+    configuration.write_text(DAEMON, encoding="utf-8")
+    log = write(Path("log.csv"), "HIV", "hiv", "flu")
+    execute(["replay", str(log), "-c", str(configuration), "-o", "out", "--final"])
+    (row,) = read(Path("out")).rows
+    assert (row["status"], row["reasons"]) == ("published", [])
+    audit = json.loads(Path("out/operator/p/000001/audit.json").read_text(encoding="utf-8"))
+    assert [DOUBT in doubt for doubt in audit["doubts"]] == [True]

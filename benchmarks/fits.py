@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from connectors import read_log
-from models.dp.noise import NoiseSource, scale_for, secure
+from models.dp.noise import SECURE, NoiseSource, scale_for
 from models.dp.strict import Terms
 from models.dp.synthesis import candidates, contexts
 from models.dp.synthesis.fitting import fit, follows, nearby
@@ -75,7 +75,7 @@ def main() -> None:
 
 def _round(table: VariantCounts, epsilon: str, order: int) -> dict[str, tuple[float, ...]]:
     """The figures of one draw of stages 1 and 2, and of one of stage 3 for each model."""
-    source, terms = secure(), Terms.of(epsilon, "1e-6")
+    source, terms = SECURE, Terms.of(epsilon, "1e-6")
     design = Design(activities=table.alphabet, order=order)
     budget = StageBudget.of(terms, design)
     frequent = frequent_variants(table, budget, terms, source)

@@ -35,7 +35,7 @@ import numpy as np
 from benchmarks.synthetic import durations
 from connectors import read_log
 from models.dp import process_map
-from models.dp.noise import secure
+from models.dp.noise import SECURE
 from models.dp.process_map import COVERAGE, MapTimes, StepCounts
 from models.dp.strict import Terms
 from models.dp.synthesis import contexts
@@ -83,7 +83,7 @@ def _measure(log: EventLog, epsilon: str, rounds: int, discovery: Any, *, times:
     budget = StageBudget.of(terms, design)
     rows = []
     for _ in range(rounds):
-        source = secure()
+        source = SECURE
         begin = time.process_time()
         cases = process_map.count_cases(table, budget, terms, source)
         weight = process_map.usual_case_weight(cases.count, len(names), budget, terms)

@@ -152,9 +152,8 @@ class NoiseSource:
         return tuple(np.frombuffer(raw, dtype="S20").astype("U20").tolist())
 
 
-def secure() -> NoiseSource:
-    """Return the source of every release: cryptographic, not seedable."""
-    return NoiseSource()
+SECURE = NoiseSource()
+"""The source of every release: cryptographic, not seedable. It has no state, so that all releases can share it."""
 
 
 def simulated(seed: int) -> NoiseSource:
@@ -168,7 +167,7 @@ def simulated(seed: int) -> NoiseSource:
 def source(seed: int | None = None, *, private: bool = True) -> NoiseSource:
     """Return the source that a caller asked for; InputError if a release that claims privacy gives a seed."""
     if seed is None:
-        return secure()
+        return SECURE
     if private:
         raise InputError("released noise takes no seed: who knows the seed knows the noise; mark the run not private")
     return simulated(seed)

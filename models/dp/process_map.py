@@ -37,7 +37,7 @@ from typing import Any
 import numpy as np
 
 from models.content_free import content_free
-from models.dp.noise import NoiseSource, scale_for, secure
+from models.dp.noise import SECURE, NoiseSource, scale_for
 from models.dp.strict import Terms
 from models.dp.synthesis import candidates, contexts, drawn_times, times
 from models.dp.synthesis.fitting import Cells, fitted, follows
@@ -223,7 +223,7 @@ def release_map(
     design: Design,
     adapt_weight: bool = True,
     cases_per_person: int = 1,
-    draw: NoiseSource | None = None,
+    draw: NoiseSource = SECURE,
     kept_labels: tuple[str, ...] | None = None,
 ) -> MapRelease:
     """Release the counts of a process map (dp-model).
@@ -237,10 +237,9 @@ def release_map(
     kept_labels : optional
         Labels that an earlier release of the series selected: this one selects none.
     """
-    source = secure() if draw is None else draw
     terms = Terms.of(epsilon, delta_dp, cases_per_person)
     budget = StageBudget.of(terms, design)
-    return map_within(log, terms, budget, design, source, adapt_weight=adapt_weight, kept_labels=kept_labels)
+    return map_within(log, terms, budget, design, draw, adapt_weight=adapt_weight, kept_labels=kept_labels)
 
 
 def map_within(

@@ -26,7 +26,7 @@ import numpy as np
 from models.content_free import content_free
 from models.dp.accumulation import Counts, Shape, delta_of, threshold
 from models.dp.counts import NoisyCounts
-from models.dp.noise import NoiseSource, scale_for, secure
+from models.dp.noise import SECURE, NoiseSource, scale_for
 from models.dp.strict import MAX_EVENTS, StrictRelease, Terms, assembled, coverage, least_count, ordinal_rows
 from models.errors import BoundError, InputError
 from models.eventlog import EventLog, Ints, SimpleLog
@@ -67,7 +67,7 @@ def release_variants(
     shape: Shape,
     number: int,
     state: Mapping[str, Any] | None = None,
-    draw: NoiseSource | None = None,
+    draw: NoiseSource = SECURE,
 ) -> Accumulated:
     """Release dp-variants of the cases of one release, and of all cases so far.
 
@@ -84,30 +84,29 @@ def release_variants(
     state
         State that the release before left; None for the first one.
     draw
-        Source of the noise; the secure one if not given.
+        Source of the noise; the cryptographic one if not given.
 
     Raises
     ------
     BoundError
         If the noisy counts add up to more events than a release may have.
     """
-    source = secure() if draw is None else draw
     person = terms.cases_per_person
     least = least_count(terms.epsilon / shape.levels, terms.delta_dp / 2, person)
     kept = _Variants.continued_from(state, shape, scale_for(person * shape.levels, terms.epsilon), number)
-    true = kept.counted(log, source)
-    noisy_counts = kept.counts.add(number, true, source)
+    true = kept.counted(log, draw)
+    noisy_counts = kept.counts.add(number, true, draw)
     shown = np.flatnonzero((true > 0) & (noisy_counts >= least))
     if _events(kept.variants, shown, noisy_counts) > MAX_EVENTS:
         raise BoundError("the noisy counts add up to too many events: raise epsilon or lower delta_dp")
     release = StrictRelease(
-        kept.log(shown, noisy_counts, source),
+        kept.log(shown, noisy_counts, draw),
         terms,
         least,
-        source.private,
+        draw.private,
         coverage(true, NoisyCounts(shown, noisy_counts[shown], least)),
     )
-    accumulated, public = kept.accumulated(terms, shape, source)
+    accumulated, public = kept.accumulated(terms, shape, draw)
     return Accumulated(release, accumulated, kept.state(), public)
 
 

@@ -29,7 +29,7 @@ from models.dp import zcdp
 from models.dp.annotation import MAX_BOUND_MS, MAX_TIME_MS, MILLISECOND, check_starts, sorted_alphabet
 from models.dp.budget import exact, positive, probability
 from models.dp.counts import NoisyCounts, release_counts, rule_of, threshold
-from models.dp.noise import NoiseSource, checked_scale, scale_for, secure
+from models.dp.noise import SECURE, NoiseSource, checked_scale, scale_for
 from models.dp.zcdp import Gaussian
 from models.errors import BoundError, InputError
 from models.eventlog import Column, EventLog, Ints, SimpleLog, starts_of
@@ -132,7 +132,7 @@ def release_variants(
     epsilon: Any,
     delta_dp: Any,
     cases_per_person: int = 1,
-    draw: NoiseSource | None = None,
+    draw: NoiseSource = SECURE,
     cases: Ints | None = None,
 ) -> StrictRelease:
     """Release a log whose variants have noisy frequencies (dp-variants).
@@ -144,14 +144,13 @@ def release_variants(
     cases : int64[C], optional
         Number of cases that each case of `log` represents (a table of variants); by default one each.
     """
-    source = secure() if draw is None else draw
     terms = Terms.of(epsilon, delta_dp, cases_per_person)
     simple = SimpleLog.from_log(log, cases=cases)
     true = _true_counts(simple)
-    noisy = _noisy_counts(simple, true, terms, terms.epsilon, source)
+    noisy = _noisy_counts(simple, true, terms, terms.epsilon, draw)
     rows = ordinal_rows((simple.variants[variant], count) for variant, count in _pairs(noisy))
-    released = _as_log(simple, noisy, rows, source)
-    return StrictRelease(released, terms, noisy.threshold, source.private, coverage(true, noisy))
+    released = _as_log(simple, noisy, rows, draw)
+    return StrictRelease(released, terms, noisy.threshold, draw.private, coverage(true, noisy))
 
 
 def release_log(
@@ -162,7 +161,7 @@ def release_log(
     bounds: TimeBounds | None = None,
     time_share: Any = Fraction(1, 2),
     cases_per_person: int = 1,
-    draw: NoiseSource | None = None,
+    draw: NoiseSource = SECURE,
 ) -> StrictRelease:
     """Release a dp-log: variants with noisy frequencies, and noisy times.
 
@@ -179,9 +178,8 @@ def release_log(
     cases_per_person
         Most cases of one person.
     draw
-        Source of the noise; the secure one if not given.
+        Source of the noise; the cryptographic one if not given.
     """
-    source = secure() if draw is None else draw
     terms = Terms.of(epsilon, delta_dp, cases_per_person)
     share = exact(time_share, "time_share")
     if not 0 < share < 1:
@@ -191,11 +189,11 @@ def release_log(
     limits.check(epsilon_times)
     simple = SimpleLog.from_log(log)
     true = _true_counts(simple)
-    noisy = _noisy_counts(simple, true, terms, terms.epsilon * (1 - share), source)
-    times = _Times(log, simple, limits, epsilon_times, source)
+    noisy = _noisy_counts(simple, true, terms, terms.epsilon * (1 - share), draw)
+    times = _Times(log, simple, limits, epsilon_times, draw)
     rows = [times.noised(variant, count) for variant, count in _pairs(noisy)]
-    released = _as_log(simple, noisy, rows, source)
-    return StrictRelease(released, terms, noisy.threshold, source.private, coverage(true, noisy))
+    released = _as_log(simple, noisy, rows, draw)
+    return StrictRelease(released, terms, noisy.threshold, draw.private, coverage(true, noisy))
 
 
 def release_gaussian(
@@ -204,7 +202,7 @@ def release_gaussian(
     rho: Any,
     delta_dp: Any,
     cases_per_person: int = 1,
-    draw: NoiseSource | None = None,
+    draw: NoiseSource = SECURE,
     cases: Ints | None = None,
 ) -> StrictRelease:
     """Release variants as `release_variants` does, with discrete Gaussian noise.
@@ -218,16 +216,15 @@ def release_gaussian(
     rho, delta_dp
         The privacy of the release.
     """
-    source = secure() if draw is None else draw
     terms = gaussian(rho, delta_dp, cases_per_person)
     simple = SimpleLog.from_log(log, cases=cases)
     true = _true_counts(simple)
-    noisy = terms.counts(true, source)
+    noisy = terms.counts(true, draw)
     _refuse_too_many(simple, noisy)
     rows = ordinal_rows((simple.variants[variant], count) for variant, count in _pairs(noisy))
     kept = Terms(Fraction(0), terms.delta_dp, cases_per_person, terms.rho)
-    released = _as_log(simple, noisy, rows, source)
-    return StrictRelease(released, kept, noisy.threshold, source.private, coverage(true, noisy))
+    released = _as_log(simple, noisy, rows, draw)
+    return StrictRelease(released, kept, noisy.threshold, draw.private, coverage(true, noisy))
 
 
 def gaussian(rho: Any, delta_dp: Any, cases_per_person: int = 1) -> Gaussian:

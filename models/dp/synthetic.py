@@ -56,7 +56,7 @@ import numpy as np
 
 from models.content_free import content_free
 from models.dp.budget import Draw, exact
-from models.dp.noise import NoiseSource, checked_scale, scale_for, secure
+from models.dp.noise import SECURE, NoiseSource, checked_scale, scale_for
 from models.dp.privacy_loss import Composition, gaussian_distance
 from models.dp.strict import MAX_EVENTS, MAX_THRESHOLD, StrictRelease, Terms, assembled, ordinal_rows
 from models.dp.synthesis import candidates, contexts, drawn_times, times
@@ -479,7 +479,7 @@ def release_synthetic(
     delta_dp: Any,
     design: Design | None = None,
     cases_per_person: int = 1,
-    draw: NoiseSource | None = None,
+    draw: NoiseSource = SECURE,
     cases: Ints | None = None,
     kept_labels: tuple[str, ...] | None = None,
 ) -> StrictRelease:
@@ -494,7 +494,6 @@ def release_synthetic(
     kept_labels : optional
         Labels that an earlier release of the series selected: this one selects none.
     """
-    source = secure() if draw is None else draw
     plan = design or Design()
     if cases is not None and plan.bounds is not None:
         raise InputError("times of dp-synthetic are read off the cases themselves, not off their variants")
@@ -504,31 +503,31 @@ def release_synthetic(
         budget = budget.after_labels()
 
     # Stage 0: labels. From here on the log is read over these labels alone.
-    may_leave = chosen_labels(log, plan, budget, terms, source, cases, kept_labels)
+    may_leave = chosen_labels(log, plan, budget, terms, draw, cases, kept_labels)
     kept, table = over_labels(log, may_leave, plan, cases)
 
     # Stages 1 and 2: frequent variants, and a model of all other cases.
-    frequent = frequent_variants(table, budget, terms, source)
-    levels = residual_model(table, frequent, plan, budget, terms, source)
+    frequent = frequent_variants(table, budget, terms, draw)
+    levels = residual_model(table, frequent, plan, budget, terms, draw)
 
     # Stage 3: cases near each candidate, fitted to the counts of stages 1 and 2.
-    listed = candidate_list(levels, frequent, table.alphabet, plan, budget, terms, source)
-    counts = candidates.reweigh(table, listed.traces, budget.pure("weights"), source, cases_per_person)
+    listed = candidate_list(levels, frequent, table.alphabet, plan, budget, terms, draw)
+    counts = candidates.reweigh(table, listed.traces, budget.pure("weights"), draw, cases_per_person)
     scale = scale_for(cases_per_person, budget.pure("weights"))
-    released = listed.fitted(counts, scale, levels, frequent, plan.case_weight, source)
+    released = listed.fitted(counts, scale, levels, frequent, plan.case_weight, draw)
     events = sum(len(variant) * n for variant, n in released)
     if events > MAX_EVENTS:
         raise BoundError(f"the noisy counts add up to {events} events: raise epsilon")
 
     # Stage 4: times. They are read from the log over the labels, and drawn for the released traces.
     times_scale = budget.times_scale(terms, plan) if plan.bounds is not None else None
-    timed = release_times(kept, listed.alphabet, released, plan, times_scale, source)
+    timed = release_times(kept, listed.alphabet, released, plan, times_scale, draw)
 
-    out = assembled(listed.alphabet, [variant for variant, _ in released], timed.rows, source)
+    out = assembled(listed.alphabet, [variant for variant, _ in released], timed.rows, draw)
     dropped = total(log.lengths, cases) - total(kept.lengths, cases)
     operator = _operator(total(log.lengths, cases), dropped, table, frequent, released)
     threshold = budget.thresholds(terms, plan).get("threshold", 0)
-    return StrictRelease(out, terms, threshold, source.private, operator, may_leave, timed.facts)
+    return StrictRelease(out, terms, threshold, draw.private, operator, may_leave, timed.facts)
 
 
 def chosen_labels(

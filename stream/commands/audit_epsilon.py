@@ -140,15 +140,15 @@ def _pairs(built: Mechanism, counts: bool) -> list[NeighbourPair]:
 def _counting(built: Mechanism) -> Any:
     """Return the counts of a release of dp-variants, as its mechanism draws them."""
     from models.dp.counts import release_counts
-    from models.dp.noise import secure
+    from models.dp.noise import SECURE
     from models.dp.strict import Terms, gaussian
 
     charge, person = built.charge(), int(getattr(built, "cases_per_person", 1))
     if charge.rho:
         noise = gaussian(charge.rho, charge.delta, person)
-        return lambda true: noise.counts(true, secure())
+        return lambda true: noise.counts(true, SECURE)
     terms = Terms.of(charge.epsilon, charge.delta, person)
-    return lambda true: release_counts(true, terms.epsilon, terms.delta_dp, secure(), person)
+    return lambda true: release_counts(true, terms.epsilon, terms.delta_dp, SECURE, person)
 
 
 def _stages(kind: str, claim: Charge) -> list[StagePair]:

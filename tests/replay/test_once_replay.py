@@ -14,7 +14,7 @@ import pytest
 from connectors import read_log
 from models.dp.accumulation import Shape
 from models.dp.factorization import CorrelatedCounts
-from models.dp.noise import secure
+from models.dp.noise import SECURE
 from models.errors import InputError, NoEventsError, RefusedError
 from models.eventlog import EventLog
 from stream.commands import execute
@@ -194,7 +194,7 @@ def test_the_row_of_a_burned_number_stays_empty_in_a_factorized_series(tmp_path:
     assert [memory["weights"]["numbers"] for memory in memories] == [[1], [1, 3]]
     counts = CorrelatedCounts.begin(Shape.of("factorized", 24), memories[1]["weights"]["scale"])
     for number in (1, 3):
-        counts.add(number, np.zeros(0, dtype=np.int64), secure())
+        counts.add(number, np.zeros(0, dtype=np.int64), SECURE)
     manifest = json.loads((folders[1] / "manifest.json").read_text())
     assert manifest["mechanism"]["accumulated"]["noise"] == counts.section()["noise"]
     assert verifier.verify(tmp_path / "out") == []

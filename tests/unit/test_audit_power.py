@@ -108,7 +108,7 @@ def worst(
 # Noise that may be released takes up to a hundred times as long as simulated noise of the same distribution.
 SOURCES = [
     pytest.param(noise.simulated(3), id="simulated"),
-    pytest.param(noise.secure(), id="secure", marks=pytest.mark.slow),
+    pytest.param(noise.SECURE, id="secure", marks=pytest.mark.slow),
 ]
 
 
@@ -135,13 +135,13 @@ def test_gaussian_counts_in_bulk_keep_what_their_rho_converts_to(source: noise.N
 def test_events_in_bulk_are_those_of_runs_one_by_one() -> None:
     """Shares of two variants over 20,000 runs in bulk and 4,000 one by one agree within six standard deviations."""
     runs = 20_000
-    (pair, *_) = count_pairs(partial(counted, source=noise.secure()), 20)
+    (pair, *_) = count_pairs(partial(counted, source=noise.SECURE), 20)
     assert pair.many_one is not None
     bulk = pair.many_one(runs)
     alone: Counter[Any] = Counter()
     runs_alone = 4000
     for _ in range(runs_alone):
-        released = counted(np.asarray([20, 0]), noise.secure())
+        released = counted(np.asarray([20, 0]), noise.SECURE)
         counts = dict(zip(released.variants.tolist(), released.counts.tolist(), strict=True))
         alone.update(("at least", "variant 1", bound) for bound in (18, 20, 22) if counts.get(0, 0) >= bound)
         alone["no variant", "variant 2"] += 1 not in counts

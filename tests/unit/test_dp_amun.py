@@ -203,7 +203,7 @@ def test_sampling_chooses_cases_by_their_number() -> None:
     shared = int(annotated.transition[0])
     needed = np.zeros(annotated.dafsa.n_transitions, dtype=np.int64)
     needed[shared] = 2000
-    sampled = sample_cases(annotated.dafsa, annotated.variant_of_case, needed, noise.secure())
+    sampled = sample_cases(annotated.dafsa, annotated.variant_of_case, needed, noise.SECURE)
     chosen = sampled.copies - 1
     assert chosen.sum() == 2000
     assert binomtest(int(chosen[3]), 2000, 0.25).pvalue > 1e-9
@@ -223,7 +223,7 @@ def test_time_noise_has_the_scale_of_its_group() -> None:
     relative = np.concatenate((np.tile([0, 600_000], size // 2), np.tile([5, 3_600_005], size // 2), np.full(size, 77)))
     epsilon = np.repeat([0.5, 2.0, 1.0], size)
     everything = np.arange(3 * size)
-    times, silent = noise_times(group, relative, epsilon, everything, noise.secure())
+    times, silent = noise_times(group, relative, epsilon, everything, noise.SECURE)
     error = (times - relative).astype(float)
     for number, scale in ((0, 600_000 / 0.5), (1, 3_600_000 / 2.0)):
         mine = error[group == number]
@@ -238,7 +238,7 @@ def test_low_digits_do_not_shine_through() -> None:
     """If the lattice is coarser than a millisecond, outputs of different inputs have the same residues."""
     spread = 10 * 365 * 86_400_000
     relative = np.asarray([0, spread, 123_456_789_123 % spread])
-    times, _ = noise_times(np.zeros(3, dtype=np.int64), relative, np.ones(3), np.repeat([2, 1], 300), noise.secure())
+    times, _ = noise_times(np.zeros(3, dtype=np.int64), relative, np.ones(3), np.repeat([2, 1], 300), noise.SECURE)
     nearest = np.round(times / spread * LATTICE).astype(np.int64)
     assert np.array_equal(scaled(nearest, np.full(600, spread)), times)
     raw = relative[np.repeat([2, 1], 300)] + 17 * spread // LATTICE  # negative control: noise added to the raw value

@@ -137,7 +137,7 @@ def test_bulk_words_are_those_of_the_operating_system(monkeypatch: pytest.Monkey
         return given[taken[0] - size : taken[0]]
 
     monkeypatch.setattr("secrets.token_bytes", token_bytes)
-    drawn = noise.secure().laplace_each(np.asarray([6.5]), np.zeros(100, dtype=np.int64))
+    drawn = noise.SECURE.laplace_each(np.asarray([6.5]), np.zeros(100, dtype=np.int64))
     words = iter(np.frombuffer(given, dtype=np.uint64).tolist())
     assert drawn.tolist() == [reference(Fraction(13, 2), lambda: next(words)) for _ in range(100)]
 

@@ -248,7 +248,7 @@ def test_noise_of_a_selection_is_that_of_its_rho() -> None:
     cases = rule.threshold // UNIT
     table = VariantCounts.of(_log(*["A"] * cases))
     chance = float(_tails(rule.scale)[rule.threshold - cases * UNIT])
-    shown = sum(rule.select(table, noise.secure()) == ("A",) for _ in range(runs))
+    shown = sum(rule.select(table, noise.SECURE) == ("A",) for _ in range(runs))
     rare = ALARM / 1000  # these draws have no seed
     assert binom.ppf(rare, runs, chance) <= shown <= binom.isf(rare, runs, chance)
 

@@ -52,10 +52,10 @@ Sampler = Callable[[float, int], npt.NDArray[np.int64]]
 
 
 def _bulk(scale: float, size: int) -> npt.NDArray[np.int64]:
-    return noise.secure().laplace_each(np.asarray([scale]), np.zeros(size, dtype=np.int64))
+    return noise.SECURE.laplace_each(np.asarray([scale]), np.zeros(size, dtype=np.int64))
 
 
-SAMPLERS = pytest.mark.parametrize("sampler", [noise.secure().laplace, _bulk], ids=["library", "bulk"])
+SAMPLERS = pytest.mark.parametrize("sampler", [noise.SECURE.laplace, _bulk], ids=["library", "bulk"])
 
 
 @SAMPLERS
@@ -179,7 +179,7 @@ def test_neighbouring_draws_are_independent(sampler: Sampler) -> None:
 
 def test_each_event_gets_its_own_scale() -> None:
     """Draws of several scales are in the places they were asked for."""
-    draws = np.abs(noise.secure().laplace_each(np.asarray([1.0, 1e12]), np.arange(4000) % 2))
+    draws = np.abs(noise.SECURE.laplace_each(np.asarray([1.0, 1e12]), np.arange(4000) % 2))
     assert draws[::2].max() < 100 < np.median(draws[1::2])
 
 
@@ -187,9 +187,9 @@ def test_each_event_gets_its_own_scale() -> None:
 def test_impossible_scales_are_refused(scale: float) -> None:
     """Scales that OpenDP would take silently, or that leave 64 bits, are bad input."""
     with pytest.raises(InputError, match="noise scale"):
-        noise.secure().laplace(scale, 1)
+        noise.SECURE.laplace(scale, 1)
     with pytest.raises(InputError, match="noise scale"):
-        noise.secure().laplace_each(np.asarray([1.0, scale, 2.0]), np.zeros(1, dtype=np.int64))
+        noise.SECURE.laplace_each(np.asarray([1.0, scale, 2.0]), np.zeros(1, dtype=np.int64))
 
 
 @SAMPLERS
@@ -239,7 +239,7 @@ def test_uniform_choices_are_uniform() -> None:
     """Permutations and weighted orders have the chances they claim."""
     from scipy.stats import binomtest, chisquare
 
-    source = noise.secure()
+    source = noise.SECURE
     firsts = np.bincount([int(source.permutation(4)[0]) for _ in range(2000)], minlength=4)
     assert chisquare(firsts).pvalue > FALSE_ALARM
     heavy = sum(int(source.weighted_order(np.asarray([3.0, 1.0]))[0]) == 0 for _ in range(2000))
@@ -299,14 +299,14 @@ def test_the_grid_has_two_hundred_steps_from_the_least_to_the_largest() -> None:
 
 def test_nothing_is_drawn_for_nothing() -> None:
     """No draw gives no number, at every source."""
-    for source in (noise.secure(), noise.simulated(1)):
+    for source in (noise.SECURE, noise.simulated(1)):
         assert source.laplace(1.0, 0).shape == (0,)
         assert source.words(0).shape == (0,)
         assert source.permutation(0).shape == (0,)
         assert source.identifiers(0) == ()
 
 
-@pytest.mark.parametrize("source", [noise.secure(), noise.simulated(7)], ids=["secure", "simulated"])
+@pytest.mark.parametrize("source", [noise.SECURE, noise.simulated(7)], ids=["secure", "simulated"])
 def test_every_bit_of_a_word_is_drawn(source: noise.NoiseSource) -> None:
     """Of 4,000 words each of the 64 bits is set in 1,700 to 2,300 (false alarm 1e-19)."""
     words = source.words(4000)
@@ -327,6 +327,6 @@ def test_weights_are_chances() -> None:
 @pytest.mark.parametrize("size", [1, 3, 4, 5, 8, 1000])
 def test_identifiers_are_eighty_bits(size: int) -> None:
     """Twenty hexadecimal digits each, all of them different, whatever the number; also those of two calls."""
-    found = [*noise.secure().identifiers(size), *noise.secure().identifiers(size)]
+    found = [*noise.SECURE.identifiers(size), *noise.SECURE.identifiers(size)]
     assert len(set(found)) == 2 * size
     assert all(len(one) == 20 and set(one) <= set("0123456789abcdef") for one in found)

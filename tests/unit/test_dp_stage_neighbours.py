@@ -7,6 +7,7 @@ from collections.abc import Hashable
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
 import pytest
 
 from models.dp import noise, zcdp
@@ -87,19 +88,20 @@ def test_a_budget_has_what_is_named() -> None:
 
 def test_without_a_source_the_cryptographic_one_is_drawn_from(monkeypatch: pytest.MonkeyPatch) -> None:
     """And with one that one alone."""
-    made: list[EqualNoise] = []
+    draw_gaussian = noise.NoiseSource.gaussian
+    asked: list[tuple[bool, float, int]] = []
 
-    def secure() -> EqualNoise:
-        made.append(EqualNoise(seed=4))
-        return made[-1]
+    def recorded(source: noise.NoiseSource, scale: float, size: int) -> np.ndarray:
+        asked.append((source.private, scale, size))
+        return draw_gaussian(source, scale, size)
 
-    monkeypatch.setattr(neighbours, "secure", secure)
+    monkeypatch.setattr(noise.NoiseSource, "gaussian", recorded)
     (found,) = stage_pairs(EPSILON, DELTA, only=["counts"])
     list(found.pair.run_one())
-    assert len(made) == 1
-    assert made[0].asked == [(gaussian(EPSILON), 1)]
-    stage_pairs(EPSILON, DELTA, noise.simulated(1))
-    assert len(made) == 1
+    assert asked == [(True, gaussian(EPSILON), 1)]
+    (found,) = stage_pairs(EPSILON, DELTA, noise.simulated(1), only=["counts"])
+    list(found.pair.run_one())
+    assert asked == [(True, gaussian(EPSILON), 1), (False, gaussian(EPSILON), 1)]
 
 
 def _cases(log: EventLog) -> list[tuple[str, list[int]]]:

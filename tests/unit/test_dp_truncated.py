@@ -152,7 +152,7 @@ def test_draws_follow_the_definition_and_no_other() -> None:
     """Chi-square against the truncated distribution; against that of a scale a tenth off it fails. None is beyond."""
     from scipy.stats import chisquare
 
-    drawn = truncated.draw(noise.secure(), 3.0, 5, 120_000)
+    drawn = truncated.draw(noise.SECURE, 3.0, 5, 120_000)
     assert np.abs(drawn).max() == 5
     for scale, fits in ((3.0, True), (3.3, False), (2.7, False)):
         mass = np.exp(-np.abs(np.arange(-5, 6)) / scale)
@@ -171,7 +171,7 @@ def test_a_count_behind_the_reach_always_leaves_and_a_single_case_seldom() -> No
     counts = np.asarray([2 * found.reach + 1, 0, *[1] * single_cases], dtype=np.int64)
     seen = np.zeros(len(counts))
     for _ in range(50):
-        released = release_counts(counts, epsilon, delta, noise.secure())
+        released = release_counts(counts, epsilon, delta, noise.SECURE)
         assert released.threshold == found.least
         assert (released.counts >= found.least).all()
         seen[released.variants] += 1

@@ -32,7 +32,7 @@ def chi_square(draws: np.ndarray, scale: float) -> float:
     return float(chisquare(seen, due * len(draws) / due.sum()).pvalue)
 
 
-@pytest.mark.parametrize("source", [noise.secure(), noise.simulated(3)], ids=["library", "simulated"])
+@pytest.mark.parametrize("source", [noise.SECURE, noise.simulated(3)], ids=["library", "simulated"])
 @pytest.mark.parametrize("scale", [0.7, pytest.param(3.0, marks=pytest.mark.slow), 12.5])
 def test_noise_has_the_scale_that_was_asked_for(source: noise.NoiseSource, scale: float) -> None:
     """Draws follow the definition; one of a tenth more, or of a tenth less, they do not."""
@@ -69,7 +69,7 @@ def test_wide_noise_of_a_seeded_source_is_the_rounded_normal_one() -> None:
 def test_scales_that_are_none_are_refused(scale: float) -> None:
     """As for Laplace noise: the library would take some of them without a word."""
     with pytest.raises(InputError):
-        noise.secure().gaussian(scale, 1)
+        noise.SECURE.gaussian(scale, 1)
 
 
 def test_releases_show_counts_above_the_threshold_alone() -> None:
@@ -115,7 +115,7 @@ def test_thresholds_that_no_log_reaches_are_refused(monkeypatch: pytest.MonkeyPa
 
 def test_no_draw_is_asked_for_nothing() -> None:
     """No noise if there is no count, of either source; one draw is one."""
-    for source in (noise.secure(), noise.simulated(1)):
+    for source in (noise.SECURE, noise.simulated(1)):
         assert source.gaussian(3.0, 0).tolist() == []
         assert source.gaussian(3.0, 1).shape == (1,)
         assert source.gaussian(3.0, 0).dtype == np.int64
@@ -148,7 +148,7 @@ def test_an_audit_refutes_noise_that_is_too_small_and_not_the_right_one() -> Non
     def pair(scale: float) -> NeighbourPair:
         def counted(count: int) -> Many:
             def many(runs: int) -> Counter[Hashable]:
-                drawn = count + noise.secure().gaussian(scale, runs)
+                drawn = count + noise.SECURE.gaussian(scale, runs)
                 return Counter({("at least", bound): int((drawn >= bound).sum()) for bound in range(-6, 8)})
 
             return many

@@ -30,7 +30,7 @@ from models.dp import process_map, synthetic
 from models.dp.audit import NeighbourPair
 from models.dp.budget import Charge
 from models.dp.neighbours import DAY, HOUR, hourly_log
-from models.dp.noise import NoiseSource, secure
+from models.dp.noise import SECURE, NoiseSource
 from models.dp.strict import Terms
 from models.dp.synthesis import candidates, contexts, labels, times
 from models.dp.synthesis.table import VariantCounts
@@ -69,7 +69,7 @@ class StagePair:
 
 
 def stage_pairs(
-    epsilon: Fraction, delta: Fraction, draw: NoiseSource | None = None, only: Sequence[str] = ()
+    epsilon: Fraction, delta: Fraction, draw: NoiseSource = SECURE, only: Sequence[str] = ()
 ) -> list[StagePair]:
     """Return pairs for every stage of dp-synthetic alone, each with the whole of epsilon and delta.
 
@@ -78,22 +78,21 @@ def stage_pairs(
     epsilon, delta
         Budget of each audited stage.
     draw
-        Source of the noise; the secure one if not given.
+        Source of the noise; the cryptographic one if not given.
     only
         Names of the pairs to return; all of them if empty.
     """
-    source = secure() if draw is None else draw
     pairs = {
-        **_label_pairs(epsilon, delta, source),
-        **_variant_pairs(epsilon, delta, source),
-        **_model_and_weight_pairs(epsilon, delta, source),
-        **_time_pairs(epsilon, delta, source),
+        **_label_pairs(epsilon, delta, draw),
+        **_variant_pairs(epsilon, delta, draw),
+        **_model_and_weight_pairs(epsilon, delta, draw),
+        **_time_pairs(epsilon, delta, draw),
     }
     return [pair for name, pair in pairs.items() if not only or name in only]
 
 
 def map_stage_pairs(
-    epsilon: Fraction, delta: Fraction, draw: NoiseSource | None = None, only: Sequence[str] = ()
+    epsilon: Fraction, delta: Fraction, draw: NoiseSource = SECURE, only: Sequence[str] = ()
 ) -> list[StagePair]:
     """Return the stages of dp-model and the whole map, each with the whole of epsilon and delta.
 
@@ -102,18 +101,17 @@ def map_stage_pairs(
     epsilon, delta
         Budget of each audited stage.
     draw
-        Source of the noise; the secure one if not given.
+        Source of the noise; the cryptographic one if not given.
     only
         Of these: `labels` and `times` (the stages of dp-synthetic, on all their pairs), `cases`, `steps`, `map`, `map
         with labels` and `map with times`; all of them if empty.
     """
-    source = secure() if draw is None else draw
     pairs: list[StagePair] = []
     if not only or "labels" in only:
-        pairs += _label_pairs(epsilon, delta, source).values()
+        pairs += _label_pairs(epsilon, delta, draw).values()
     if not only or "times" in only:
-        pairs += _time_pairs(epsilon, delta, source).values()
-    pairs += [pair for name, pair in _map_pairs(epsilon, delta, source).items() if not only or name in only]
+        pairs += _time_pairs(epsilon, delta, draw).values()
+    pairs += [pair for name, pair in _map_pairs(epsilon, delta, draw).items() if not only or name in only]
     return pairs
 
 

@@ -44,7 +44,7 @@ import numpy as np
 from models.content_free import content_free
 from models.dp.accumulation import Counts, Shape
 from models.dp.factorization import CorrelatedCounts, Factorization
-from models.dp.noise import NoiseSource, scale_for, secure
+from models.dp.noise import SECURE, NoiseSource, scale_for
 from models.dp.privacy_loss import gaussian_part, scale_at
 from models.dp.series import Accumulated
 from models.dp.strict import MAX_EVENTS, StrictRelease, Terms, assembled, ordinal_rows
@@ -168,7 +168,7 @@ def release_synthetic(
     shape: Shape,
     number: int,
     state: Mapping[str, Any] | None = None,
-    draw: NoiseSource | None = None,
+    draw: NoiseSource = SECURE,
 ) -> Accumulated:
     """Release synthetic logs of the cases of release `number`, and of all cases so far.
 
@@ -180,10 +180,9 @@ def release_synthetic(
         The state that the release before left (`Accumulated.state`); None for the first.
     """
     check(terms, design, shape)
-    source = secure() if draw is None else draw
 
     # Stage 0: labels, declared or selected once.
-    selected = _selected(log, terms, design, number, state, source) if design.activities is None else None
+    selected = _selected(log, terms, design, number, state, draw) if design.activities is None else None
     may_leave = design.activities if selected is None else selected["labels"]
     kept, table = over_labels(log, tuple(sorted(set(may_leave or ()))), design)
     extended = design.extended(table.alphabet)
@@ -191,17 +190,17 @@ def release_synthetic(
     # Stages 2 and 3: the counts of this release are added to those so far; its own weights are released.
     scales = _scales(terms, design, shape)
     series = _NoisyCounts.continued_from(state, extended, len(table.alphabet), design, shape, scales, number)
-    series.measure(table, number, source)
-    series.refill(source)
-    weights_of_cut = series.weigh(table, number, source)
+    series.measure(table, number, draw)
+    series.refill(draw)
+    weights_of_cut = series.weigh(table, number, draw)
     shown = _rows(series.traces, weights_of_cut, series.weights.release_scale)
     if _events(shown) > MAX_EVENTS:
         # To withhold it would depend on nodes that this number draws, and the next attempt would draw them again.
         shown = []
 
     # Stage 4: times of this release.
-    timed = release_times(kept, extended, shown, design, times_scale(terms, design, shape), source)
-    released = assembled(extended, [variant for variant, _ in shown], timed.rows, source)
+    timed = release_times(kept, extended, shown, design, times_scale(terms, design, shape), draw)
+    released = assembled(extended, [variant for variant, _ in shown], timed.rows, draw)
 
     dropped = log.n_events - kept.n_events
     operator = {
@@ -210,8 +209,8 @@ def release_synthetic(
         "candidates": len(series.traces),
         "warnings": [f"{dropped} of {log.n_events} events have labels that are not declared"] if dropped else [],
     }
-    release = StrictRelease(released, terms, 0, source.private, operator, facts=timed.facts)
-    accumulated, public = series.accumulated(source)
+    release = StrictRelease(released, terms, 0, draw.private, operator, facts=timed.facts)
+    accumulated, public = series.accumulated(draw)
     kept_state = series.state()
     if selected is not None and selected["labels"]:
         kept_state[LABELS] = selected

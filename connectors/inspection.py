@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from connectors import guessing
+from connectors import bad_rows, guessing
 from connectors.bad_rows import BadRows
 from connectors.case_ids import doubtful_activities, doubtful_case_ids, doubtful_values
 from connectors.columns import CASE_PREFIX, ColumnNames, resolved, shape, typed
@@ -483,11 +483,13 @@ def _format_of_most_times(texts: list[str], error: UnknownTimesError, facts: Ins
     return {"format": None, "zone": None}
 
 
-def _report_mixed_zones(with_zone: int, without_zone: int, reading: Reading, facts: Inspection) -> None:
+def _report_mixed_zones(
+    with_zone: int, without_zone: int, reading: Reading, facts: Inspection, noun: str = "distinct times"
+) -> None:
     """Report two clocks in one column, if it has both: events of a case change order, and variants split."""
     if with_zone and without_zone and reading.timezone is None:
         facts.problems.append(
-            f"mixed zones in one column: {with_zone} distinct times have a zone and {without_zone} have none; find out "
+            f"mixed zones in one column: {with_zone} {noun} have a zone and {without_zone} have none; find out "
             "on which clock those without a zone were written (it may be that of the others), write the zone into the "
             "file, or name it with --timezone"
         )
@@ -558,6 +560,15 @@ def _try(path: Path, reading: Reading, facts: Inspection, *, is_table: bool, pat
         return
     bad.renamed(str(path), facts.file)
     facts.bad_rows = bad.by_cause()
+    zoneless = facts.bad_rows.get(bad_rows.ZONELESS)
+    if zoneless is not None and not is_table and reading.timezone is None:
+        # A table was looked at before.
+        _report_mixed_zones(log.n_events, zoneless["rows"], reading, facts, "times")
+        facts.decisions.append(
+            OpenQuestion("--timezone", ("ZONE",), "some times carry no zone; name that of their clock")
+        )
+        _try(path, replace(reading, timezone="UTC"), facts, is_table=is_table, patterns=patterns)
+        return
     if bad and not reading.skip_bad_rows:
         facts.problems.append(
             f"{len(bad)} of {len(bad) + bad.readable} rows cannot be read: {bad.summary()}; mend them, or leave them "

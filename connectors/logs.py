@@ -175,14 +175,22 @@ def _read_xes(path: Path, reading: Reading) -> EventLog:
     from connectors import xes
 
     bad = reading.bad_rows if reading.leaves_out else None
-    if reading.on_clock_changes is None:
-        return xes.read(path, reading.columns, reading.timezone, bad)
+    if reading.timezone is None:
+        return xes.read(path, reading.columns, None, bad, say=reading.say)
     import numpy as np
 
     from connectors.time_columns import report_clock_changes
 
     clock_times = array("q")
-    log = xes.read(path, reading.columns, reading.timezone, bad, clock_times)
+    log = xes.read(path, reading.columns, reading.timezone, bad, clock_times, reading.say)
+    # Two clocks in one log may differ, and then events of a case change their order.
+    n_without, n_with = len(clock_times), log.n_events - len(clock_times)
+    if n_without and n_with > 0:
+        reading.say(
+            f"{path}: {n_with} of the times have a zone and {n_without} have none, which are read in {reading.timezone}"
+        )
+    if reading.on_clock_changes is None:
+        return log
     shown = np.asarray(clock_times, dtype=np.int64).astype("datetime64[ns]")
     report_clock_changes(shown, np.ones(len(shown), dtype=np.int64), reading)
     return log

@@ -185,8 +185,16 @@ def _table(path: Path, reading: Reading, check: bool) -> pd.DataFrame:
             names = resolved(schema.names, reading.columns)
             if check:
                 check_columns(schema.names, names, str(path))
+                _refuse_containers(schema, {"case": names.case, "activity": names.activity}, path)
             else:
                 check_names(schema.names, names, str(path))
+        containers = [field.name for field in schema if _holds_containers(field)]
+        if containers:
+            reading.say(
+                f"{path}: {', '.join(map(repr, containers))}: lists or records are read as one text each, "
+                "and each text as a value of its own: C bounds the share of whole lists, and not of what they "
+                "contain; write their parts into columns of their own"
+            )
         # A text column as codes: as texts, it is an object for each row.
         texts = [field.name for field in schema if pa.types.is_string(field.type)] if check else None
         with pq.ParquetFile(path, read_dictionary=texts) as file:
@@ -197,6 +205,24 @@ def _table(path: Path, reading: Reading, check: bool) -> pd.DataFrame:
         if _short_of_memory(error):
             raise MemoryError from error  # the file is sound
         raise InputError(f"{path}: not a readable Parquet file; fetch it again") from error
+
+
+def _holds_containers(field: pa.Field) -> bool:
+    """Return whether the cells of a column are lists, records or maps."""
+    import pyarrow as pa
+
+    kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
+    return bool(pa.types.is_nested(kind))
+
+
+def _refuse_containers(schema: pa.Schema, columns: Mapping[str, str], path: Path) -> None:
+    """Refuse a part of the log that consists of lists or records; `columns` is part to the name of its column."""
+    for role, name in columns.items():
+        if _holds_containers(schema.field(name)):
+            raise InputError(
+                f"{path}: column {name!r} ({role}) holds lists or records; an event has one {role}: write a row for "
+                f"each event, or name another column with --columns {role}=..."
+            )
 
 
 def _short_of_memory(error: Exception) -> bool:
@@ -212,7 +238,7 @@ def _plain(table: pa.Table) -> pa.Table:
     for place, field in enumerate(table.schema):
         kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
         binary = pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind)
-        if binary or pa.types.is_nested(kind):
+        if binary or _holds_containers(field):
             texts = [None if value is None else _text(value) for value in table.column(place).to_pylist()]
             table = table.set_column(place, field.name, pa.array(texts, type=pa.string()))
     return table

@@ -117,10 +117,10 @@ def parser_that_notes(local_zone: str, clock_times: array[int]) -> Callable[[str
     parse, parse_with_zone, parse_in_utc = parser(local_zone), parser(None), parser("UTC")
 
     def parse_and_note(text: str) -> int:
-        instant = parse(text)
         try:
-            parse_with_zone(text)
+            return parse_with_zone(text)
         except ZonelessError:
+            instant = parse(text)
             # Read in UTC, a time without a zone stays what the clock showed.
             clock_times.append(parse_in_utc(text))
         return instant

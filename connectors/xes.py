@@ -1,10 +1,10 @@
 """XES files (IEEE 1849), read as a stream.
 
 Only the columns of the result grow with the log; of the XML nothing is kept (`connectors.xes_stream`). Every
-attribute of a trace and of an event is kept with its XES type (string and id as str, int, float, boolean as bool,
-date as aware datetime). Of a nested attribute the parent's value is kept, and its children are not. `list` and
-`container` have no value of their own and are left out, as is a NaN. Events outside of traces belong to no case and
-are left out.
+attribute of a trace and of an event is kept with its XES type (string and id as str, int, float, boolean as
+bool, date as aware datetime). Of a nested attribute the parent's value is kept. Its children are not, nor
+those of a `list` or `container`, which have no value of their own: they are reported. A NaN is left out.
+Events outside of traces belong to no case and are left out.
 
 Two readers give the same log (docs/decisions/001): a compiled scan for files with one element a line, which nearly
 all programs write (`connectors.xes_lines`), and expat for all others and for the error messages.
@@ -96,9 +96,8 @@ class TagReader:
 
     def _open(self, tag: str, depth: int) -> None:
         """Read a tag that opens an element at a depth; it may close it as well."""
-        if depth == _EVENT + 1:
-            if self._in_event:
-                self._add_attribute(tag)
+        if depth == _EVENT + 1 and self._in_event:
+            self._add_attribute(tag)
         elif depth == _EVENT:
             name, pair = attribute(tag)
             self._in_event = self._in_trace and local(name) == "event"
@@ -112,6 +111,8 @@ class TagReader:
                 self._to.starts.append(self._row + 1)
         elif depth == _LOG or depth > DEEPEST:
             check_shape(attribute(tag)[0], depth)
+        elif self._in_trace:
+            self._to.count_nested(attribute(tag)[1])
 
     def _begin_event(self) -> None:
         self._in_event = True
@@ -155,6 +156,7 @@ def read(
     timezone: str | None = None,
     bad: BadRows | None = None,
     clock_times: array[int] | None = None,
+    say: Callable[[str], None] | None = None,
 ) -> EventLog:
     """Return the log of an XES file, the events of a case sorted by time.
 
@@ -172,6 +174,8 @@ def read(
         Collects the events and traces that cannot be read; they are left out. Broken XML is refused nevertheless.
     clock_times
         Collects the local times (ns) of events whose times have no zone.
+    say
+        Called with a sentence if the file has attributes that are not read.
 
     Raises
     ------
@@ -187,7 +191,7 @@ def read(
     if clock_times is not None:
         # The reader of lines may have collected some before it met another layout.
         del clock_times[:]
-    return read_generally(path, names, timezone, bad, clock_times)
+    return read_generally(path, names, timezone, bad, clock_times, say)
 
 
 def quickly(
@@ -220,6 +224,7 @@ def read_generally(
     timezone: str | None = None,
     bad: BadRows | None = None,
     clock_times: array[int] | None = None,
+    say: Callable[[str], None] | None = None,
 ) -> EventLog:
     """Return the log of a file of any layout, or report what is wrong with it.
 
@@ -235,6 +240,8 @@ def read_generally(
         Collects rows that cannot be read; None to refuse the file instead.
     clock_times
         Collects the local times (ns) of events whose times have no zone.
+    say
+        Called with a sentence if the file has attributes that are not read.
     """
     collector = Collector(path, names, timezone, bad, clock_times)
     reader, passed = TagReader(collector, names.time), 0
@@ -245,4 +252,7 @@ def read_generally(
         except (ValueError, OverflowError) as error:
             raise refusal(error, path, line_of(path, passed + len(chunk) - length_hint(tags_left) - 1)) from None
         passed += len(chunk)
-    return collector.log()
+    log = collector.log()
+    if say is not None and collector.nested:
+        say(collector.report_of_nested())
+    return log

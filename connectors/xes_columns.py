@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from collections import Counter
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from pathlib import Path
@@ -48,6 +49,10 @@ CONVERT: dict[str, Callable[[str], Any]] = {
 def lacking(place: str, name: str) -> str:
     """Return the message for a trace or event without a required attribute."""
     return f"{place}: no {name}; every trace and event needs one (name other columns with --columns)"
+
+
+_NAMED = 4
+"""Nested attributes that a sentence names."""
 
 
 class _Index(dict[str, int]):
@@ -149,6 +154,8 @@ class Collector:
         # Distinct attribute names so far.
         self.attributes = 0
         self.events = 0
+        # How often a key appears inside another attribute, a list or a container.
+        self.nested = Counter[str]()
 
     def _parse_or_mark(self, text: str) -> int:
         """Parse the time of the current event. A time that cannot be read marks its event."""
@@ -172,6 +179,27 @@ class Collector:
         self.attributes += 1
         if self.attributes > _MOST_ATTRIBUTES:
             raise ValueError(f"more than {_MOST_ATTRIBUTES} different attributes; are data used as names?")
+
+    def count_nested(self, pair: tuple[str, str] | None) -> None:
+        """Count an attribute inside another one, a list or a container. Its value has no column, and is not read."""
+        if pair is None:
+            return
+        key, _ = pair
+        if key not in self.nested:
+            self._count()
+        self.nested[key] += 1
+
+    def report_of_nested(self) -> str:
+        """Return the sentence on attributes that were not read."""
+        keys = [key for key, _ in self.nested.most_common()]
+        named = ", ".join(map(repr, keys[:_NAMED]))
+        if len(keys) > _NAMED:
+            named += f" and {len(keys) - _NAMED} more"
+        return (
+            f"{self.path}: {self.nested.total()} values are inside other attributes, lists or containers and are not "
+            f"read ({named}): they are in no release, and no role applies to them; write those that matter as "
+            "attributes of their trace or event"
+        )
 
     def case_attribute(self, tag: str, pair: tuple[str, str] | None) -> None:
         """Add an attribute to the current trace."""

@@ -239,7 +239,15 @@ def given_log(
     if type(log).__module__.startswith("pm4py.") and type(log).__name__ == "EventLog":
         return _of_pm4py_log(log, name)
     kind = type(log).__name__
-    hint = "; convert it with .to_pandas()" if hasattr(log, "to_pandas") else ""
+    # Frames of pandas' kind, of Spark, and of libraries that compute later (polars, Dask).
+    conversions = {
+        "to_pandas": ".to_pandas()",
+        "toPandas": ".toPandas()",
+        "collect": ".collect().to_pandas()",
+        "compute": ".compute()",
+    }
+    known_conversions = [call for method, call in conversions.items() if hasattr(log, method)]
+    hint = f"; convert it with {known_conversions[0]}" if known_conversions else ""
     raise InputError(
         f"{name}: {kind} is no event log; give a pandas DataFrame with one row per event, an EventLog of pm4py or of "
         f"models, or the path of a file{hint}"

@@ -27,6 +27,13 @@ OWN_COLUMNS = {"case": "Patient", "activity": "What", "time": "When", "resource"
 TERMS: dict[str, Any] = {"K": 5, "L": 2, "C": 1}
 
 
+class ComputedLater:
+    """A table that is computed when somebody asks for it, as the LazyFrame of polars."""
+
+    def collect(self) -> None:
+        """Do nothing: the hint names the call, and nobody makes it."""
+
+
 def test_a_frame_of_pm4py_and_the_file_it_was_read_from_are_one_log(frame: pd.DataFrame) -> None:
     """Cases, order, times and attributes are those of our own reader."""
     of_frame = vs.anonymize(frame, mechanism="identity", keep_resources=True)
@@ -168,6 +175,7 @@ REFUSED: dict[str, tuple[Callable[[pd.DataFrame], Any], list[str]]] = {
         lambda frame: frame.set_axis(range(len(frame.columns)), axis=1),
         ["have numbers for names", "columns={'case': 0, 'activity': 1, 'time': 2}"],
     ),
+    "computed later": (lambda _: ComputedLater(), ["is no event log", "convert it with .collect().to_pandas()"]),
     "no log": (lambda _: {"case": 1}, ["dict is no event log", "DataFrame"]),
     "no file": (lambda _: "nowhere.csv", ["nowhere.csv: no such file"]),
 }

@@ -7,6 +7,7 @@ import json
 import os
 import shlex
 import stat
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -226,6 +227,34 @@ def test_two_clocks_in_one_column_are_reported_as_such(tmp_path: Path, capsys: p
     code, found = inspected(capsys, str(file), "--timezone", "Europe/Berlin")
     assert code == 0
     assert any("5 of the times have a zone and 5 have none" in note for note in found["notes"])
+
+
+def test_two_clocks_in_one_xes_file_are_reported_as_such(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The advice was to leave out the events without a zone; with a zone named, nothing was said of two clocks."""
+    file = tmp_path / "log.xes"
+
+    def write(zones: Sequence[str]) -> None:
+        events = "".join(
+            f'<event><string key="concept:name" value="A"/>'
+            f'<date key="time:timestamp" value="2024-01-{10 + place}T10:00:00{zone}"/></event>'
+            for place, zone in enumerate(zones)
+        )
+        file.write_text(f'<log><trace><string key="concept:name" value="1"/>{events}</trace></log>', encoding="utf-8")
+
+    write(["Z", "", "+01:00", "", ""])
+    code, found = inspected(capsys, str(file))
+    assert code == 2
+    (problem,) = found["problems"]
+    assert problem.startswith("mixed zones in one column: 2 times have a zone and 3 have none")
+    assert [decision["flag"] for decision in found["decisions"]] == ["--timezone"]
+    code, found = inspected(capsys, str(file), "--timezone", "Europe/Berlin")
+    assert code == 0
+    assert sum("2 of the times have a zone and 3 have none" in note for note in found["notes"]) == 1
+    for zones in (["Z", "+01:00"], ["", ""]):
+        write(zones)
+        code, found = inspected(capsys, str(file), "--timezone", "Europe/Berlin")
+        assert code == 0
+        assert not any("have a zone and" in note for note in found["notes"])
 
 
 def test_replay_gives_the_rows_to_the_operator_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -121,6 +121,64 @@ def warnings_of_no_values(log: EventLog, names: Sequence[str]) -> list[str]:
     return warnings
 
 
+LOST_BY_CHANCE = 1e-6
+"""Largest chance that the newest cases have no value, if values come as before. A larger one warns of rare values."""
+
+
+def warnings_of_lost_values(
+    log: EventLog, names: Sequence[str], least: int, complete: Flags | None = None
+) -> list[str]:
+    """Return a warning for each sensitive attribute that earlier cases have, and none of the newest ones.
+
+    The source may have renamed the field. C bounds nothing of the newest cases then, and `warnings_of_no_values` is
+    silent as long as an earlier case has a value.
+
+    Parameters
+    ----------
+    log
+        The log.
+    names
+        The sensitive attributes that C bounds.
+    least
+        Number of cases of the smallest group (K); fewer newest cases give no warning.
+    complete
+        bool[C], which cases are complete. The others may get a value later, so they are not counted if any is.
+    """
+    is_counted = log.lengths > 0
+    if complete is not None and complete.any():
+        is_counted &= complete
+    counted_cases = np.flatnonzero(is_counted)
+    begin = log.time[log.starts[counted_cases]]
+    by_begin = counted_cases[np.argsort(begin, kind="stable")]
+    warnings = []
+    for name in names:
+        has_value = _has_value(log, name)[by_begin]
+        if not has_value.any():
+            continue
+        n_until_last_value = int(np.flatnonzero(has_value)[-1]) + 1
+        n_without = len(has_value) - n_until_last_value
+        n_with = int(has_value.sum())
+        # One more case without a value, so that a share of 1 does not make every missing value impossible.
+        share_without = 1 - n_with / (n_until_last_value + 1)
+        if n_without >= least and share_without**n_without < LOST_BY_CHANCE:
+            warnings.append(
+                f"none of the {n_without} cases that began last has a value of the sensitive attribute {name!r}, and "
+                f"{n_with} of {n_until_last_value} cases before them have one: C bounds nothing of the newest cases; "
+                "the source may have renamed the field, or a value may come late in a case"
+            )
+    return warnings
+
+
+def _has_value(log: EventLog, name: str) -> Flags:
+    """Return which cases have a value of an attribute, as `EventLog.case_values` finds it."""
+    has_value = np.zeros(log.n_cases, dtype=np.bool_)
+    if name in log.event_attributes:
+        has_value[log.case_of_event[log.event_attributes[name].codes >= 0]] = True
+    if name in log.case_attributes:
+        has_value |= log.case_attributes[name].codes >= 0
+    return has_value
+
+
 def _cases_have(n_cases: int) -> str:
     return "1 case has" if n_cases == 1 else f"{n_cases} cases have"
 

@@ -353,7 +353,8 @@ class AuditDocument(Manifest, total=False):
     """audit.json: the manifest, the position of the cut, and everything that was measured; the operator's alone.
 
     `counts` are of the fold here; `seconds`: by stage; `bounds`: those of the gate; `bounded`: sensitive attributes
-    whose values C bounds; `doubts`: a sentence for each of these with doubtful values, or with none at all;
+    whose values C bounds; `doubts`: a sentence for each of these with doubtful values, or with none, or
+    none among the newest cases;
     `suppressed`: items by name; `late_lost`: events so far that came to a case after its cohort was published;
     `looser`: terms that protect less than those of the release before.
     """

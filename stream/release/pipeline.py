@@ -25,7 +25,12 @@ from pathlib import Path
 from typing import Any, Literal, Protocol, cast
 
 from connectors.store.base import Store, check_unfinished
-from models.anonymize.sensitive import refuse_identifying, warnings_of_no_values, warnings_of_values
+from models.anonymize.sensitive import (
+    refuse_identifying,
+    warnings_of_lost_values,
+    warnings_of_no_values,
+    warnings_of_values,
+)
 from models.dp.account import AccountedLoss, loss
 from models.dp.budget import Charge, covers
 from models.errors import (
@@ -548,6 +553,10 @@ class Pipeline:
         if self.spec.bounded:
             document["bounded"] = list(self.spec.bounded)
             doubts = warnings_of_no_values(exposure.log, spec.bounded)
+            # A table of variants has no order of cases.
+            if exposure.cases is None:
+                K = getattr(spec.mechanism, "K", 1)
+                doubts += warnings_of_lost_values(exposure.log, spec.bounded, K, exposure.complete)
             bins = getattr(spec.mechanism, "bins", None)
             doubts += warnings_of_values(exposure.log, spec.bounded, bins, exposure.cases)
             if doubts:

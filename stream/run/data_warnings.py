@@ -10,8 +10,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from models.anonymize.sensitive import VALUE_WARNINGS, warnings_of_no_values, warnings_of_several_values
-from models.eventlog import EventLog
+from models.anonymize.sensitive import (
+    VALUE_WARNINGS,
+    warnings_of_lost_values,
+    warnings_of_no_values,
+    warnings_of_several_values,
+)
+from models.eventlog import EventLog, Flags
 from models.missing_words import means_missing
 from models.spelling import DIFFERENCE, spelled_twice
 from stream.fold.fold import Fold
@@ -35,6 +40,8 @@ class DataWarnings:
         self._logged_as_changing: set[str] = set()
         # Sensitive attributes that were logged because no case had a value.
         self._logged_as_empty: set[str] = set()
+        # Sensitive attributes that were logged because the newest cases had no value any more.
+        self._logged_as_lost: set[str] = set()
         # Kinds of doubtful values (places in VALUE_WARNINGS) that were logged, with the sensitive attribute.
         self._logged_for_values: set[tuple[int, str]] = set()
         # Words of missing values that were logged as activities.
@@ -42,7 +49,7 @@ class DataWarnings:
         # Whether several spellings of one activity were logged.
         self._logged_spellings = False
 
-    def log_new(self, fold: Fold, exposed: EventLog, mechanism: Mechanism) -> None:
+    def log_new(self, fold: Fold, exposed: EventLog, complete: Flags, mechanism: Mechanism) -> None:
         """Log the doubtful values at a cut that were not logged before.
 
         Parameters
@@ -51,6 +58,8 @@ class DataWarnings:
             The state, with all cases.
         exposed
             The log that the cut exposes.
+        complete
+            bool[C], which of its cases are complete.
         mechanism
             The mechanism that gets it. One with noise reads no sensitive attribute, so no warning may depend on one.
         """
@@ -58,6 +67,7 @@ class DataWarnings:
         if mechanism.reads_data_in_gate:
             self._log_changing(fold)
             self._log_empty(exposed, mechanism)
+            self._log_lost(exposed, complete, mechanism)
             self._log_values(exposed, mechanism)
 
     def _log_activities(self, exposed: EventLog) -> None:
@@ -102,6 +112,16 @@ class DataWarnings:
         for name in unlogged:
             for warning in warnings_of_no_values(exposed, [name]):
                 self._logged_as_empty.add(name)
+                log.warning("%s", warning)
+
+    def _log_lost(self, exposed: EventLog, complete: Flags, mechanism: Mechanism) -> None:
+        """Log the attributes that C should bound and only earlier cases have."""
+        if getattr(mechanism, "C", 1) >= 1:
+            return
+        unlogged = [name for name in self._sensitive if name not in self._logged_as_lost]
+        for name in unlogged:
+            for warning in warnings_of_lost_values(exposed, [name], getattr(mechanism, "K", 1), complete):
+                self._logged_as_lost.add(name)
                 log.warning("%s", warning)
 
     def _log_values(self, exposed: EventLog, mechanism: Mechanism) -> None:

@@ -573,7 +573,7 @@ class ReleaseService:
         accounting = fold.accounting(cut.publication)
         process, spec = self.settings.process, self.pipelines[cut.publication].spec
         if not fold.rules.embedded:  # a replay has read the whole log first, and has warned of all of it
-            self._data_warnings.log_new(fold, projection.log, spec.mechanism)
+            self._data_warnings.log_new(fold, projection.log, projection.complete, spec.mechanism)
         log, roles = self._by_role(self._read(projection.log, cut.publication), cut.publication)
         exposure = Exposure(
             log=log,

@@ -9,6 +9,7 @@ import typer
 
 from stream.commands import _options as options
 from stream.commands._output import emit_json, filled, grid, show_verdicts, tables
+from stream.values.amounts import number_of
 
 if TYPE_CHECKING:
     from stream.operator.verify import VerifyResult
@@ -69,10 +70,10 @@ def _show(result: VerifyResult, nothing: list[Verdict]) -> None:
     elif result.holds:
         total = sum(publication.releases for publication in result.publications)
         files = sum(publication.files for publication in result.publications)
-        compared = f"{_number_of(total, 'release')}, {_number_of(files, 'file')}"
+        compared = f"{number_of(total, 'release')}, {number_of(files, 'file')}"
         console.print(f"[+] HOLDS: {compared}, as the ledger sealed them", style="green")
     else:
-        problems = _number_of(len(result.problems), "problem")
+        problems = number_of(len(result.problems), "problem")
         console.print(f"[x] DOES NOT HOLD: {problems}", style="red")
         wrong = grid("publication", "number", "kind", "what does not hold", word_columns=4)
         for problem in result.problems:
@@ -85,7 +86,7 @@ def _show(result: VerifyResult, nothing: list[Verdict]) -> None:
     console.print(filled(("publication", *COUNTS), rows, title="", word_columns=1))
     for row in result.publications:
         if row.waited:
-            console.print(f"note: {_number_of(row.waited, 'cut')} of {row.name} waited and released nothing")
+            console.print(f"note: {number_of(row.waited, 'cut')} of {row.name} waited and released nothing")
         if row.superseded:
             console.print(f"note: held releases of {row.name} that a later one replaced: {row.superseded}")
         if row.epsilon:
@@ -104,10 +105,6 @@ def _nothing_sealed(folder: Path, result: VerifyResult) -> list[Verdict]:
     ):
         return []
     return verdicts_of(folder)
-
-
-def _number_of(count: int, noun: str) -> str:
-    return f"1 {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def _amount_or_none(value: float) -> str | None:

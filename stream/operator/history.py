@@ -25,6 +25,7 @@ from stream.release.documents import AuditDocument
 from stream.release.looser import discontinued, last_seal, looser_terms
 from stream.release.reason import only_waits, ruled
 from stream.release.verdict import LOG_END, Verdict, verdicts
+from stream.values.amounts import number_of
 
 
 def ledger_view(output: Path) -> LedgerView:
@@ -342,7 +343,7 @@ def late_sentence(rows: Sequence[HistoryRow]) -> str:
     late = late_events(rows)
     if not late:
         return ""
-    events = "1 event" if late == 1 else f"{late} events"
+    events = number_of(late, "event")
     return (
         f"{events} came too late for any release, up to the last cut: after their case left, or behind a window. "
         "Allow more time (allowed_lateness, completion) if this grows"

@@ -82,6 +82,7 @@ from stream.release.documents import (
 from stream.release.gate import MEASURES, Measure, worst_anonymity
 from stream.release.map_files import COUNTS
 from stream.release.verdict import Verdict, Word
+from stream.values.amounts import number_of
 
 # Labels of items.
 
@@ -310,7 +311,7 @@ def _worst(rows: Sequence[AnonymityRow], measure: Measure, bounds: Mapping[str, 
 
     n_items = row.get("bk_length")
     knows = f"knows up to {n_items} items of a person" if n_items else "knows something of a person"
-    cases_left = "1 case" if value == 1 else f"{value} cases"
+    cases_left = number_of(value, "case")
     holds = ADVERSARY[measure].format(release=row["label"], against=against)
     return {
         "measure": measure.upper(),
@@ -473,7 +474,7 @@ def _happened(entry: HistoryEntry, attempts: Mapping[str, Iterator[AttemptRow]])
             why += f" ({'; '.join(body.reasons)})"
         return _line(outcome, entry.publication, str(entry.sequence), None, None, why)
     if isinstance(entry, ErasedEntry):
-        erased = "1 case" if entry.body.cases == 1 else f"{entry.body.cases} cases"
+        erased = number_of(entry.body.cases, "case")
         if entry.body.known not in (msgspec.UNSET, entry.body.cases):
             erased = f"{entry.body.known} of {erased} known here, and"
         releases = ", ".join(map(str, entry.body.releases))

@@ -148,9 +148,12 @@ class EnumerationState(NamedTuple):
 
     Of the children of the current node:
 
-    totals : int64[symbols, 2], records that match
+    totals : int64[symbols + 1, 2], records that match
     hashes : uint64[symbols + 1, parts + 1, 2], hash of the rows of each part that match; the last part is the set of
-        all known variants. Row `symbols` holds what matches whatever comes next
+        all known variants
+    children : int32[symbols + 1], children that one variant matches
+
+    Child `symbols` of totals and hashes holds what matches whatever comes next.
 
     in1, in2 : rows in the matching sets of one child
     cracks : answer of `candidates.group_cracks`
@@ -164,6 +167,7 @@ class EnumerationState(NamedTuple):
     sizes: Any
     totals: Any
     hashes: Any
+    children: Any
     in1: Any
     in2: Any
     cracks: Any
@@ -231,8 +235,9 @@ def _new_state(valuer: CandidateValuer, tables: EnumerationTables, length: int) 
         missing=np.zeros((length, variants), dtype=np.int16),
         active=active,
         sizes=sizes,
-        totals=np.zeros((symbols, 2), dtype=np.int64),
+        totals=np.zeros((symbols + 1, 2), dtype=np.int64),
         hashes=np.zeros((symbols + 1, parts + 1, 2), dtype=np.uint64),
+        children=np.zeros(symbols + 1, dtype=np.int32),
         in1=np.zeros(rows1, dtype=np.bool_),
         in2=np.zeros(rows2, dtype=np.bool_),
         cracks=np.zeros((len(valuer.pair.values), 3), dtype=np.int64),
@@ -250,7 +255,7 @@ def _enumerate(tables, state, subtree, n, method, first_symbol, codes, values): 
 
     At depth d the node has d symbols, `path[:d]`. Its child a is in row first_row[d] + a * subtree[d + 1].
     """
-    symbols, length = len(state.totals), codes.shape[1]
+    symbols, length = len(state.children) - 1, codes.shape[1]
     path = np.zeros(length, dtype=np.int64)
     next_child = np.zeros(length, dtype=np.int64)
     first_row = np.zeros(length, dtype=np.int64)
@@ -301,71 +306,65 @@ def _value_children(tables, state, n, method, depth, begin, end, path, first_row
 def _count_children(tables, state, depth, n):  # type: ignore[no-untyped-def]
     """Set `totals` and `hashes` of all children.
 
-    A variant v with fewer than n symbols unmatched matches whatever comes next: it is counted once, in `base` and in
-    the last row of `hashes`. One with n unmatched matches the children whose symbol occurs after its position.
+    A variant with n symbols unmatched matches the children whose symbol occurs after its position. One with fewer
+    matches all of them. It is counted once, for a child of its own that is added to all others at the end.
     """
     first, after, counts = tables.first, tables.after, tables.counts
     part_of_row, open_rows, open_start = tables.part_of_row, tables.open_rows, tables.open_start
-    keys, hashes, totals = tables.hash_keys, state.hashes, state.totals
     positions, missing, active = state.positions[depth], state.missing[depth], state.active[depth]
-    symbols, parts, rows = len(totals), hashes.shape[1] - 1, len(part_of_row)
+    totals, hashes, children = state.totals, state.hashes, state.children
+    every_child = len(children) - 1
+    variants_part = hashes.shape[1] - 1
     # The set of all variants decides only how many loose links leave: it is hashed if there are such links.
     hashes_variants = len(tables.loose_variants) > 0
-    base1, base2 = 0, 0
-    for a in range(symbols + 1):
-        for p in range(parts + 1):
-            hashes[a, p, 0], hashes[a, p, 1] = np.uint64(0), np.uint64(0)
-    for a in range(symbols):
-        totals[a, 0], totals[a, 1] = 0, 0
+    totals[:] = 0
+    hashes[:] = np.uint64(0)
 
     for k in range(state.sizes[depth]):
         v = active[k]
         if missing[v] > n:
             continue
-        matches_always = missing[v] < n
-        row = first[v] + positions[v, n]
-
-        # Records that match.
-        if matches_always:
-            base1 += counts[v, 0]
-            base2 += counts[v, 1]
+        if missing[v] < n:
+            children[0], n_children = every_child, 1
         else:
-            for a in range(symbols):
-                if after[row, a] >= 0:
-                    totals[a, 0] += counts[v, 0]
-                    totals[a, 1] += counts[v, 1]
+            n_children = _list_children(after, first[v] + positions[v, n], children)
 
-        # Hashes: the rows of each part by the numbers of the rows, the set of all variants by numbers behind these.
+        for c in range(n_children):
+            totals[children[c], 0] += counts[v, 0]
+            totals[children[c], 1] += counts[v, 1]
         for place in range(open_start[v], open_start[v + 1]):
-            open_row = open_rows[place]
-            p = part_of_row[open_row]
-            if matches_always:
-                hashes[symbols, p, 0] ^= keys[0, open_row]
-                hashes[symbols, p, 1] += keys[1, open_row]
-            else:
-                _hash_in(hashes, p, keys[0, open_row], keys[1, open_row], after, row)
-        if hashes_variants and matches_always:
-            hashes[symbols, parts, 0] ^= keys[0, rows + v]
-            hashes[symbols, parts, 1] += keys[1, rows + v]
-        elif hashes_variants:
-            _hash_in(hashes, parts, keys[0, rows + v], keys[1, rows + v], after, row)
+            row = open_rows[place]
+            _hash_in(hashes, part_of_row[row], tables.hash_keys, row, children, n_children)
+        if hashes_variants:
+            key = len(part_of_row) + v  # the keys of variants follow those of rows
+            _hash_in(hashes, variants_part, tables.hash_keys, key, children, n_children)
 
-    # Add what matches whatever comes next to every child.
-    for a in range(symbols):
-        totals[a, 0] += base1
-        totals[a, 1] += base2
-        for p in range(parts + 1):
-            hashes[a, p, 0] ^= hashes[symbols, p, 0]
-            hashes[a, p, 1] += hashes[symbols, p, 1]
+    for a in range(every_child):
+        totals[a, 0] += totals[every_child, 0]
+        totals[a, 1] += totals[every_child, 1]
+        for p in range(hashes.shape[1]):
+            hashes[a, p, 0] ^= hashes[every_child, p, 0]
+            hashes[a, p, 1] += hashes[every_child, p, 1]
 
 
 @part
-def _hash_in(hashes, p, key1, key2, after, row):  # type: ignore[no-untyped-def]
-    """Add two keys to the hashes of part p, for each child whose symbol occurs behind the position of `row`."""
-    for a in range(len(hashes) - 1):
+def _list_children(after, row, children):  # type: ignore[no-untyped-def]
+    """List the children whose symbol occurs after a position, by its row in `after`; return how many there are."""
+    n_children = 0
+    for a in range(after.shape[1]):
         if after[row, a] >= 0:
-            hashes[a, p, 0] ^= key1
-            hashes[a, p, 1] += key2
+            children[n_children] = a
+            n_children += 1
+    return n_children
+
+
+@part
+def _hash_in(hashes, p, keys, key, children, n_children):  # type: ignore[no-untyped-def]
+    """Add a member, by the number of its keys, to the set of part p of each listed child."""
+    key1, key2 = keys[0, key], keys[1, key]
+    for c in range(n_children):
+        hashes[children[c], p, 0] ^= key1
+        hashes[children[c], p, 1] += key2
 
 
 @part

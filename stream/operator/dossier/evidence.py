@@ -259,49 +259,59 @@ def collect(
     history = read_from(output, view)
     verdicts = {verdict.publication: verdict for verdict in history.verdicts()}
     name = _chosen(output, [publication for publication in verdicts if publication], name)
-    rows = [row for row in history.rows if row["publication"] == name]
     account = view.account(name)
+    rows = [row for row in history.rows if row["publication"] == name]
+    released_rows = [row for row in rows if row["status"] in RELEASED]
+    released = [row["sequence"] for row in released_rows]
+
+    # The dossier is about the last release. If every attempt was withheld, the configuration takes its place.
     number = _last_number(account)
     settings: Settings | None
-    if number is None and not any(row["status"] == "withheld" for row in rows):
-        raise BoundError(f"{output}: a dossier is about releases. {verdicts[name].line()}")
-    if number is None:
-        settings = _settings_of_attempts(output, config, name, view)
-        document = withheld_document(settings, name, view)
-    else:
+    if number is not None:
         document = _document(output, name, number)
         settings = _settings(output, config, document)
-    budget_now = budget_by_now(document, view, account)
-    releases_left = affordable_releases(document, view, account)
+        manifest_digest = account.seals[number].body.manifest
+        least = _least(history, name, released or [number])
+    elif any(row["status"] == "withheld" for row in rows):
+        settings = _settings_of_attempts(output, config, name, view)
+        document = withheld_document(settings, name, view)
+        manifest_digest = ""
+        least = _least(history, name, [])
+    else:
+        raise BoundError(f"{output}: a dossier is about releases. {verdicts[name].line()}")
     publication = None if settings is None else _of_name(settings, name)
-    released = [row["sequence"] for row in rows if row["status"] in RELEASED]
-    labelled = [{**row, "label": str(row["sequence"])} for row in rows if row["status"] in RELEASED]
-    before_release = () if number is None else _before_release(output, name, number)
+
+    spent = budget_by_now(document, view, account)
+    releases_left = affordable_releases(document, view, account)
+    attempts = [{**row, "label": str(row["sequence"])} for row in released_rows]
+    left = budget_answer(cast(Sequence[AttemptRow], attempts), spent, releases_left)
+
+    open_moments = tuple(_open_moments(output, history, name, released))
+    assessed = [read_assessment(path, name, view, document["mechanism"]) for path in assessments]
+    if number is not None:
+        assessed += _before_release(output, name, number)
     return DossierEvidence(
         process=str(document["process"]),
         name=name,
         audience=str(document.get("audience", AUDIENCE)),
         verdict=verdicts[name],
         document=document,
-        manifest_digest="" if number is None else account.seals[number].body.manifest,
+        manifest_digest=manifest_digest,
         rows=rows,
         account=account,
-        least=_least(history, name, released or [number or 0]),
+        least=least,
         gaps=len(account.gaps),
+        open_moments=open_moments,
+        ends_with_log=_ends_with_log(view),
         follows_watermark=_follows_watermark(view, publication),
-        empty_releases=tuple(number for number in released if is_empty(history.audits.get((name, number)) or {})),
-        open_moments=tuple(_open_moments(output, history, name, released)),
-        ends_with_log=view.claim is not None and not view.made_by_daemon and view.claim.until is None,
+        empty_releases=tuple(_empty_releases(history, name, released)),
         others=tuple(_others(view, history, name)),
         changes=tuple(_changes(history, name, account)),
-        budget=budget_now,
-        left=budget_answer(cast(Sequence[AttemptRow], labelled), budget_now, releases_left),
+        budget=spent,
+        left=left,
         settings=settings,
         publication=publication,
-        assessments=(
-            *(read_assessment(path, name, view, document["mechanism"]) for path in assessments),
-            *before_release,
-        ),
+        assessments=tuple(assessed),
     )
 
 
@@ -459,10 +469,22 @@ def has_open_moment(document: Mapping[str, Any]) -> bool:
     return "public_cut" in promised or bool(document.get("approval"))
 
 
+def _ends_with_log(view: LedgerView) -> bool:
+    """Return whether the releases are of a replay without a declared end."""
+    return view.claim is not None and not view.made_by_daemon and view.claim.until is None
+
+
 def _follows_watermark(view: LedgerView, publication: Publication | None) -> bool:
     """Return whether events move the moments of a daemon's releases; the clock of a replay passes the end by itself."""
     is_replay = view.claim is not None and not view.made_by_daemon
     return not is_replay and (publication is None or publication.build_window.tumbling)
+
+
+def _empty_releases(history: History, name: str, numbers: Sequence[int]) -> Iterator[int]:
+    """Yield the releases with noise whose log or map has no case."""
+    for number in numbers:
+        if is_empty(history.audits.get((name, number)) or {}):
+            yield number
 
 
 def _open_moments(output: Path, history: History, name: str, numbers: Sequence[int]) -> Iterator[int]:

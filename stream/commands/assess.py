@@ -126,6 +126,7 @@ def command(
     attributes = options.split_attributes(sensitive)
     attackers = Attackers((), tuple(attributes), targets, half_width, seed)
     declared = _declared(attacker)
+    _check_release(releases or [], control, self_made)
     pairs: list[LinkedPair] = []
     with progress() as bar:
         task = bar.add_task("reading", total=None)
@@ -134,12 +135,9 @@ def command(
             bar.update(task, advance=1, description=attack)
 
         if self_made.mechanism is not None:
-            if releases or control is not None:
-                raise InputError(
-                    "--mechanism makes the release and the control itself: leave out RELEASE and --control, or "
-                    "--mechanism"
-                )
-            bar.update(task, total=self_made.divisions * (2 + 2 * 2 * len(ATTACKS)))
+            # A division makes two releases, and up to two attackers run every attack on each.
+            steps_of_division = 2 + 2 * 2 * len(ATTACKS)
+            bar.update(task, total=self_made.divisions * steps_of_division)
             mechanism = mechanism_of(self_made.mechanism, options.assignments(self_made.option or []))
             source = read_log(original, reading=reading)
             release, assessments = assessment.assess_mechanism_of(
@@ -147,16 +145,13 @@ def command(
             )
             read = [release]
         else:
-            if self_made.option:
-                raise InputError("--set is a key of a mechanism: name it with --mechanism")
-            if not releases:
-                raise InputError("name the releases to assess, or make one here with --mechanism")
-            read = [assessment.read_release(path, reading) for path in releases]
+            read = [assessment.read_release(path, reading) for path in releases or []]
             source = read_log(original, reading=reading)
             outside = None if control is None else read_log(control, reading=reading)
             attackers = replace(attackers, profiles=assessment.profiles_of(declared, read, source))
-            sets = 1 if len(read) == 1 else 2
-            bar.update(task, total=len(ATTACKS) * len(attackers.profiles) * sets)
+            # Several releases are attacked twice: the newest alone, and all together.
+            attacked_logs = 1 if len(read) == 1 else 2
+            bar.update(task, total=len(ATTACKS) * len(attackers.profiles) * attacked_logs)
             assessments = assessment.assess_releases(read, source, outside, attackers, on_step=on_step)
             pairs = assessment.linked_pairs(read, attackers)
         bar.update(task, completed=bar.tasks[task].total)
@@ -168,6 +163,19 @@ def command(
         emit_json(page.data)
     else:
         _print(assessments, pairs)
+
+
+def _check_release(releases: Sequence[Path], control: Path | None, self_made: SelfMadeOptions) -> None:
+    """Refuse options of both kinds of release, a given one and one that is made here, and of none."""
+    if self_made.mechanism is None:
+        if self_made.option:
+            raise InputError("--set is a key of a mechanism: name it with --mechanism")
+        if not releases:
+            raise InputError("name the releases to assess, or make one here with --mechanism")
+    elif releases or control is not None:
+        raise InputError(
+            "--mechanism makes the release and the control itself: leave out RELEASE and --control, or --mechanism"
+        )
 
 
 def _declared(attacker: AttackerOptions) -> Profile | None:

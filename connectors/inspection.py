@@ -75,6 +75,9 @@ class OpenQuestion:
     why: str
 
 
+_ZONE_OF_CLOCK = OpenQuestion("--timezone", ("ZONE",), "the times carry no zone; name that of their clock")
+
+
 @dataclass(slots=True)
 class Inspection:
     """All facts about a file, as `veilstream inspect --json` prints them.
@@ -173,16 +176,47 @@ def _inspect_table(path: Path, kind: str, reading: Reading, facts: Inspection, p
     if not len(frame.columns):
         raise InputError(f"{path}: no column has a name")
     columns = {str(name): encode(frame[name]) for name in frame.columns}
-    facts.duplicates = _count_duplicates(columns)
+    _note_duplicates(columns, facts)
+    named_by_user = reading.columns or {}
+    check_given_columns(list(columns), named_by_user, str(path))
+    parts = guessing.parts(columns, named_by_user)
+    _describe_columns(columns, parts, facts, patterns)
+    for role in ("case", "activity", "time"):
+        if role not in parts:
+            facts.decisions.append(OpenQuestion("--columns", (f"{role}=COLUMN",), f"no column looks like the {role}"))
+
+    roles = list(_PARTS)
+    if reading.lifecycle is not None or "lifecycle" in named_by_user:
+        # Otherwise no reader needs the transitions, and their column is an attribute like the others.
+        roles.append("lifecycle")
+    names = {role: parts[role].column for role in roles if role in parts}
+    facts.flags += _column_flag(names, list(columns), reading, facts)
+    trial = replace(reading, columns={**named_by_user, **names})
+    if "time" in names:
+        trial = _inspect_time_column(names["time"], columns, frame, trial, facts)
+    facts.declared = _declaration(facts, reading)
+    return trial
+
+
+def _note_duplicates(columns: Mapping[str, Column], facts: Inspection) -> None:
+    """Report rows that equal an earlier one in all columns."""
+    import pandas as pd
+
+    # Codes, since some values have no hash.
+    codes = {name: column.codes for name, column in columns.items()}
+    facts.duplicates = int(pd.DataFrame(codes).duplicated().sum())
     if facts.duplicates:
         facts.notes.append(
             f"{facts.duplicates} rows are exact copies of an earlier row, and each counts as an event: if an export "
             "repeats rows, remove them first (pandas: drop_duplicates); if an activity can happen twice at one moment, "
             "keep them"
         )
-    check_given_columns(list(columns), reading.columns, str(path))
-    parts = guessing.parts(columns, reading.columns or {})
-    part_of_column = {guess.column: (role, guess.reason) for role, guess in parts.items()}
+
+
+def _describe_columns(
+    columns: Mapping[str, Column], parts: Mapping[str, guessing.Guess], facts: Inspection, patterns: Patterns
+) -> None:
+    """Describe each column of a table, and report doubtful case ids, activities and values."""
     case = columns[parts["case"].column] if "case" in parts else None
     if case is not None:
         facts.notes += _doubtful_ids(case)
@@ -195,36 +229,29 @@ def _inspect_table(path: Path, kind: str, reading: Reading, facts: Inspection, p
     activity = columns[parts["activity"].column] if "activity" in parts else None
     if activity is not None:
         facts.notes += doubtful_activities(activity)
+    part_of_column = {guess.column: (role, guess.reason) for role, guess in parts.items()}
     for name, column in columns.items():
         facts.columns.append(_describe(name, column, part_of_column.get(name), case, activity, patterns))
         if name not in part_of_column:
             facts.notes += doubtful_values(name, column)
-    for role in ("case", "activity", "time"):
-        if role not in parts:
-            facts.decisions.append(OpenQuestion("--columns", (f"{role}=COLUMN",), f"no column looks like the {role}"))
-    named_by_user = reading.columns or {}
-    roles = list(_PARTS)
-    if reading.lifecycle is not None or "lifecycle" in named_by_user:
-        # Otherwise no reader needs the transitions, and their column is an attribute like the others.
-        roles.append("lifecycle")
-    names = {role: parts[role].column for role in roles if role in parts}
-    facts.flags += _column_flag(names, list(columns), reading, facts)
-    trial = replace(reading, columns={**named_by_user, **names})
-    if "time" in parts:
-        time = parts["time"].column
-        clocks = guessing.clocks(columns)
-        if clocks and ":" not in _shapes_of(columns[time]):
-            facts.problems.append(
-                f"{time!r} has days and {clocks[0]!r} the time of day: join them into one column first, "
-                "else the events of a day stay in the order of the file"
-            )
-        trial = _inspect_times(frame[time], trial, facts)
-        if not clocks and _are_days(columns[time], facts.time.get("format")):
-            facts.notes.append(
-                f"{time}: the times are days without a time of day: events of a case on one day stay in the order of "
-                "the file, which then decides what a trace shows; export the time of day if it was recorded"
-            )
-    facts.declared = _declaration(facts, reading)
+
+
+def _inspect_time_column(
+    name: str, columns: Mapping[str, Column], frame: pd.DataFrame, reading: Reading, facts: Inspection
+) -> Reading:
+    """Describe the times of a table, report days without a time of day, and return how to read it."""
+    clocks = guessing.clocks(columns)
+    if clocks and ":" not in _shapes_of(columns[name]):
+        facts.problems.append(
+            f"{name!r} has days and {clocks[0]!r} the time of day: join them into one column first, "
+            "else the events of a day stay in the order of the file"
+        )
+    trial = _inspect_times(frame[name], reading, facts)
+    if not clocks and _are_days(columns[name], facts.time.get("format")):
+        facts.notes.append(
+            f"{name}: the times are days without a time of day: events of a case on one day stay in the order of "
+            "the file, which then decides what a trace shows; export the time of day if it was recorded"
+        )
     return trial
 
 
@@ -282,15 +309,6 @@ def _doubtful_ids(case: Column) -> list[str]:
     ids = [str(value) for value in case.values]
     rows_of_case = np.bincount(case.codes[case.codes >= 0], minlength=len(ids))
     return doubtful_case_ids(ids, rows_of_case)
-
-
-def _count_duplicates(columns: Mapping[str, Column]) -> int:
-    """Return the number of rows that equal an earlier one in all columns."""
-    import pandas as pd
-
-    # Codes, since some values have no hash.
-    codes = {name: column.codes for name, column in columns.items()}
-    return int(pd.DataFrame(codes).duplicated().sum())
 
 
 def _shapes_of(column: Column) -> str:
@@ -451,6 +469,11 @@ def _format_of_times(texts: list[str], reading: Reading, facts: Inspection) -> d
     with_zone = sum(zoned(form) for form in whole_plan.formats)
     without_zone = len(texts) - with_zone
     _report_mixed_zones(with_zone, without_zone, reading, facts)
+    return _formats_found(formats)
+
+
+def _formats_found(formats: list[str]) -> dict[str, Any]:
+    """Return formats of strptime as JSON: one alone, or a list of several."""
     return {"format": formats[0] if len(formats) == 1 else formats, "zone": all(map(zoned, formats))}
 
 
@@ -474,7 +497,7 @@ def _format_of_most_times(texts: list[str], error: UnknownTimesError, facts: Ins
         formats = list(dict.fromkeys(form for form in reading_of_most.formats if form))
         if not formats:
             return {"format": reading_of_most.flag, "zone": reading_of_most.unit is not None}
-        return {"format": formats[0] if len(formats) == 1 else formats, "zone": all(map(zoned, formats))}
+        return _formats_found(formats)
     if error.readings:
         facts.decisions.append(
             OpenQuestion("--time-format", error.readings, "the dates can be read in each of these ways")
@@ -526,8 +549,7 @@ def _inspect_objects(path: Path, reading: Reading, facts: Inspection) -> None:
         read_log(path, reading=replace(reading, object_type=next(iter(counts)), say=_say_nothing))
     except InputError as error:
         if "--timezone" in str(error):
-            why = "the times carry no zone; name that of their clock"
-            facts.decisions.append(OpenQuestion("--timezone", ("ZONE",), why))
+            facts.decisions.append(_ZONE_OF_CLOCK)
         else:
             facts.problems.append(str(error))
 
@@ -550,9 +572,7 @@ def _try(path: Path, reading: Reading, facts: Inspection, *, is_table: bool, pat
         log = read_log(path, reading=replace(trial, on_clock_changes=note_clock_changes))
     except InputError as error:
         if not is_table and "--timezone" in str(error) and reading.timezone is None:
-            facts.decisions.append(
-                OpenQuestion("--timezone", ("ZONE",), "the times carry no zone; name that of their clock")
-            )
+            facts.decisions.append(_ZONE_OF_CLOCK)
             facts.problems.clear()
             _try(path, replace(reading, timezone="UTC"), facts, is_table=is_table, patterns=patterns)
             return

@@ -17,8 +17,10 @@ from stream.commands import _options as options
 from stream.commands._output import emit_json, grid, progress, tables
 
 if TYPE_CHECKING:
+    from models.eventlog import EventLog
     from models.risk.points import Projection
     from models.risk.uniqueness import Uniqueness
+    from models.variants import VariantTable
 
 PANEL = "Measure"
 
@@ -53,24 +55,28 @@ def command(
     json: options.Json = False,
 ) -> None:
     """Measure how many cases a little knowledge singles out, in the log or in a population."""
+    from connectors import read_log
     from connectors.logs import declared_times
-    from models.risk.table import document, questions, with_time_note
+    from models.risk.table import document, estimate_population, questions, with_time_note
 
     projections, amounts = questions(options.split(attacker.projection), options.split(attacker.points))
     if plot is not None:
         from stream.commands._plot import check
 
         check(plot)
+    never_known = options.split_attributes(sensitive)
+    estimate = None
     if engine.engine == _engine.EMBEDDED:
-        measured, seconds, estimate = _in_memory(
-            log, attacker, projections, amounts, population, sensitive, reading, seed
-        )
+        events = read_log(log, reading=reading)
+        ask = _of_log(events, attacker, never_known, reading, seed)
+        measured, seconds = _measure(projections, amounts, ask)
+        if population:
+            estimate = estimate_population(events, measured[0], population, seed)
     else:
         _refuse_beyond_variants(attacker, projections, population, engine)
-        measured, seconds = _on_variants(
-            log, attacker, projections, amounts, options.split_attributes(sensitive), reading, engine, seed
-        )
-        estimate = None
+        variants = _count_variants(log, attacker, projections, never_known, reading, engine)
+        ask = _of_variants(variants, attacker, seed)
+        measured, seconds = _measure(projections, amounts, ask)
     measured = with_time_note(measured, declared_times(log))
     if plot is not None:
         from stream.commands._plot import draw_uniqueness
@@ -82,24 +88,16 @@ def command(
         _print(log.name, measured, estimate)
 
 
-def _in_memory(
-    log: Path,
-    attacker: AdversaryOptions,
-    projections: list[Projection],
-    amounts: list[Any],
-    population: int,
-    sensitive: str,
-    reading: Reading,
-    seed: int,
-) -> tuple[list[Uniqueness], list[float], Mapping[str, Any] | None]:
-    from connectors import read_log
-    from models.risk.table import estimate_population, known_event_attributes
+def _of_log(
+    events: EventLog, attacker: AdversaryOptions, sensitive: Sequence[str], reading: Reading, seed: int
+) -> Callable[..., Uniqueness]:
+    """Return the uniqueness of the cases of a log, as a function of projection and points."""
+    from models.risk.table import known_event_attributes
     from models.risk.uniqueness import trace_uniqueness
 
-    events = read_log(log, reading=reading)
     resource_column = (reading.columns or {}).get("resource")
     event_attributes = known_event_attributes(options.split(attacker.event_attributes), resource_column)
-    ask = partial(
+    return partial(
         trace_uniqueness,
         events,
         resolution=attacker.resolution,  # type: ignore[arg-type] # these names are checked inside
@@ -108,13 +106,10 @@ def _in_memory(
         semantics=attacker.semantics,  # type: ignore[arg-type]
         unit=attacker.unit,  # type: ignore[arg-type]
         adversary=attacker.adversary,  # type: ignore[arg-type]
-        sensitive=options.split_attributes(sensitive),
+        sensitive=sensitive,
         case_attributes=options.split(attacker.case_attributes) or None,
         event_attributes=event_attributes or None,
     )
-    measured, seconds = _measure(projections, lambda name: ask(name, amounts))
-    estimate = estimate_population(events, measured[0], population, seed) if population else None
-    return measured, seconds, estimate
 
 
 def _refuse_beyond_variants(
@@ -134,40 +129,42 @@ def _refuse_beyond_variants(
         engine.refuse("of events, variants have the resource alone (--event-attributes resource)")
 
 
-def _on_variants(
+def _count_variants(
     log: Path,
     attacker: AdversaryOptions,
-    projections: list[Projection],
-    amounts: list[Any],
+    projections: Sequence[Projection],
     sensitive: Sequence[str],
     reading: Reading,
     engine: _engine.EngineOptions,
-    seed: int,
-) -> tuple[list[Uniqueness], list[float]]:
-    """Measure uniqueness by the table of variants that an engine counts."""
+) -> VariantTable:
+    """Return the variants of the log as an engine counts them, with the items and attributes that are known."""
     from models.knowledge import Knowledge as Items
-    from models.risk.uniqueness import variant_uniqueness
     from stream.engine.contract import CountQuery
 
-    attributes = tuple(dict.fromkeys(options.split(attacker.case_attributes)))
-    columns = tuple(dict.fromkeys((*attributes, *sensitive)))  # a misspelt name is reported, as in memory
+    known_attributes = options.split(attacker.case_attributes)
+    columns = tuple(dict.fromkeys((*known_attributes, *sensitive)))  # a misspelt name is reported, as in memory
     items = Items("seq", "ar" if set(projections) & set("BC") else "ac")
     count_query = CountQuery(items, columns, classes=False, written=False)
-    table = _engine.table(engine.engine, log, reading, engine.memory, count_query)
-    return _measure(
-        projections,
-        lambda name: variant_uniqueness(table, name, amounts, attributes, draws=attacker.draws, seed=seed),
-    )
+    return _engine.table(engine.engine, log, reading, engine.memory, count_query)
+
+
+def _of_variants(variants: VariantTable, attacker: AdversaryOptions, seed: int) -> Callable[..., Uniqueness]:
+    """Return the uniqueness of the cases of a table of variants, as a function of projection and points."""
+    from models.risk.uniqueness import variant_uniqueness
+
+    known_attributes = tuple(dict.fromkeys(options.split(attacker.case_attributes)))
+    return partial(variant_uniqueness, variants, case_attributes=known_attributes, draws=attacker.draws, seed=seed)
 
 
 def _measure(
-    projections: Sequence[Projection], ask: Callable[[Projection], Uniqueness]
+    projections: Sequence[Projection], amounts: Sequence[Any], ask: Callable[..., Uniqueness]
 ) -> tuple[list[Uniqueness], list[float]]:
-    """Measure each projection, with its CPU seconds."""
+    """Measure each projection with its points, and the CPU seconds that it took."""
     from models.risk.table import measure_each
 
     with progress() as bar:
-        return measure_each(bar.track(projections, description="uniqueness by projection"), ask, time.process_time)
+        shown = bar.track(projections, description="uniqueness by projection")
+        return measure_each(shown, lambda name: ask(name, amounts), time.process_time)
 
 
 def _print(name: str, measured: Sequence[Uniqueness], estimate: Mapping[str, Any] | None) -> None:

@@ -83,19 +83,23 @@ class KeptDistances:
             ord(former_letter): self.letters.setdefault(item, letter(len(self.letters)))
             for item, former_letter in items.items()
         }
-        names1, names2 = ([text.translate(spelt) for text in texts] for texts in (rows, columns))
-        place1, place2 = _places(self.rows, names1), _places(self.columns, names2)
-        old1, old2 = np.flatnonzero(place1 >= 0), np.flatnonzero(place2 >= 0)
-        new1, new2 = np.flatnonzero(place1 < 0), np.flatnonzero(place2 < 0)
+        # In the kept letters, one variant is the same text at every cut.
+        row_names = [text.translate(spelt) for text in rows]
+        column_names = [text.translate(spelt) for text in columns]
+        kept_row, kept_column = _places(self.rows, row_names), _places(self.columns, column_names)
+        old_rows, new_rows = np.flatnonzero(kept_row >= 0), np.flatnonzero(kept_row < 0)
+        old_columns, new_columns = np.flatnonzero(kept_column >= 0), np.flatnonzero(kept_column < 0)
+
+        #               old columns   new columns
+        #   old rows    kept          computed
+        #   new rows    computed      computed
         cost = np.empty((len(rows), len(columns)))
-        cost[np.ix_(old1, old2)] = self.cost[np.ix_(place1[old1], place2[old2])]
-        new_rows = [rows[place] for place in new1.tolist()]
-        old_rows = [rows[place] for place in old1.tolist()]
-        new_columns = [columns[place] for place in new2.tolist()]
-        cost[new1] = computed(new_rows, columns)
-        cost[np.ix_(old1, new2)] = computed(old_rows, new_columns)
-        self.rows = {name: place for place, name in enumerate(names1)}
-        self.columns = {name: place for place, name in enumerate(names2)}
+        kept_cost = self.cost[np.ix_(kept_row[old_rows], kept_column[old_columns])]
+        cost[np.ix_(old_rows, old_columns)] = kept_cost
+        cost[np.ix_(old_rows, new_columns)] = computed(_at(rows, old_rows), _at(columns, new_columns))
+        cost[new_rows] = computed(_at(rows, new_rows), columns)
+        self.rows = {name: place for place, name in enumerate(row_names)}
+        self.columns = {name: place for place, name in enumerate(column_names)}
         self.cost = cost
         return cost
 
@@ -126,19 +130,24 @@ def data_utility(
     """
     if not original.n_cases or not released.n_cases:
         raise InputError("data utility compares two logs with at least one case each")
-    first, second = perspective(original, carries, T), perspective(released, carries, T)
+    original_items, released_items = perspective(original, carries, T), perspective(released, carries, T)
     codes: dict[Hashable, str] = {}
-    original_counts = counted(_texts(original.starts, first, codes), cases[0])
-    released_counts = counted(_texts(released.starts, second, codes), cases[1])
-    if kept is None:
-        return 1.0 - earth_movers_distance(original_counts, released_counts)
-    return 1.0 - earth_movers_distance(
-        original_counts, released_counts, partial(kept.move_on, items=codes, computed=distances)
-    )
+    original_counts = counted(_texts(original.starts, original_items, codes), cases[0])
+    released_counts = counted(_texts(released.starts, released_items, codes), cases[1])
+    cost_of = None if kept is None else partial(kept.move_on, items=codes, computed=distances)
+    return 1.0 - earth_movers_distance(original_counts, released_counts, cost_of)
 
 
 def counted(variants: Iterable[H], cases: Ints | None) -> Counter[H]:
-    """Count the cases of each variant. `cases`: how many cases each represents (None: one)."""
+    """Count the cases of each variant.
+
+    Parameters
+    ----------
+    variants
+        The variant of each record.
+    cases
+        int64[records], how many cases each record represents; None: one each.
+    """
     if cases is None:
         return Counter(variants)
     counts: Counter[H] = Counter()
@@ -204,13 +213,20 @@ def _paired(first_texts: list[str], second_texts: list[str], arcs: list[tuple[in
 def earth_movers_distance(first: Counter[str], second: Counter[str], cost_of: Distances | None = None) -> float:
     """Return the least cost of turning one distribution of strings into the other, in 0..1.
 
-    Both are normalised to 1. `cost_of` returns their `distances`.
+    Parameters
+    ----------
+    first, second
+        Weight of each string; both distributions are normalised to 1.
+    cost_of
+        Returns the cost of moving from each string of the one to each of the other, float64[rows, columns]. None:
+        `distances`.
     """
     first_keys, second_keys = sorted(first), sorted(second)
     if first == second:
         return 0.0
     cost = (cost_of or distances)(first_keys, second_keys)
-    return min(max(least_cost(_shares(first, first_keys), _shares(second, second_keys), cost), 0.0), 1.0)
+    distance = least_cost(_shares(first, first_keys), _shares(second, second_keys), cost)
+    return min(max(distance, 0.0), 1.0)
 
 
 def distances(rows: Sequence[str], columns: Sequence[str], dtype: type[np.floating[Any]] = np.float64) -> Floats:
@@ -256,6 +272,10 @@ def letter(number: int) -> str:
     if point > 0x10FFFF:
         raise InputError("more than a million distinct items: choose a coarser T or fewer perspectives")
     return chr(point)
+
+
+def _at(texts: Sequence[str], places: Ints) -> list[str]:
+    return [texts[place] for place in places.tolist()]
 
 
 def _places(place_of_name: dict[str, int], names: Sequence[str]) -> npt.NDArray[np.int64]:

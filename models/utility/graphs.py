@@ -113,6 +113,15 @@ def agreement(original: DirectlyFollowsGraph, released: DirectlyFollowsGraph) ->
     Fitness: occurrences in the release of edges that the original has, over all occurrences in the original (as
     printed: a release with more cases than its original can pass 1). Precision: of the pairs of the original's
     nodes that are not an edge there, the share that is none in the release either; 1 if every pair is an edge.
+
+    Parameters
+    ----------
+    original, released
+        The two graphs, over the same names of activities or resources.
+
+    References
+    ----------
+    tlkc-privacy-extended-2021, sections 6.3.1 (F_sn, P_sn) and 6.4 (F_dfg, P_dfg).
     """
     total = sum(original.count.values())
     kept = sum(count for edge, count in released.count.items() if edge in original.count)
@@ -166,12 +175,14 @@ def edge_distance(original: DirectlyFollowsGraph, released: DirectlyFollowsGraph
     """
     edges = sorted(original.count.keys() | released.count.keys(), key=repr)
     original_weights, released_weights = (_weights(graph.count, edges) for graph in (original, released))
-    months, later = (_weights(graph.hours, edges) / HOURS_PER_MONTH for graph in (original, released))
+    original_months, released_months = (
+        _weights(graph.hours, edges) / HOURS_PER_MONTH for graph in (original, released)
+    )
     return EdgeDistance(
-        _wasserstein(original_weights, released_weights),
-        _wasserstein(months, later),
-        _mean_error(original_weights, released_weights),
-        _mean_error(months, later),
+        emd_frequency=_wasserstein(original_weights, released_weights),
+        emd_time_months=_wasserstein(original_months, released_months),
+        mae_frequency=_mean_error(original_weights, released_weights),
+        mae_time_months=_mean_error(original_months, released_months),
     )
 
 
@@ -217,6 +228,13 @@ def bottlenecks(original: EventLog, released: EventLog, of: int = 5) -> Bottlene
 
     The original is projected on the activities that the release has, and both graphs are annotated with the mean
     duration of each edge. It is meaningless if the release carries no times: the caller decides.
+
+    Parameters
+    ----------
+    original, released
+        The two logs.
+    of
+        How many of the slowest edges of each log are compared.
     """
     original_means = _means(directly_follows(project(original, released)))
     released_means = _means(directly_follows(released))

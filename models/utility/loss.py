@@ -64,10 +64,14 @@ class Loss:
 
 
 def loss(source: EventLog, released: EventLog, origin: Ints | None = None, cases: Ints | None = None) -> Loss:
-    """Return the loss of `released` against `source` (which has events).
+    """Return the loss of a release against its source.
 
     Parameters
     ----------
+    source
+        The log, which has at least one event.
+    released
+        The release.
     origin : int64[released cases]
         Case of the source, or -1.
     cases : int64[cases of the source], optional
@@ -90,18 +94,24 @@ def loss(source: EventLog, released: EventLog, origin: Ints | None = None, cases
     # Activities of many cases first, then by name.
     order = sorted(range(len(names)), key=lambda code: (-int(holding[code]), str(names[code])))
     rows = tuple(
-        ActivityLoss(str(names[code]), int(holding[code]), int(events[code]), released_events.get(names[code], 0))
+        ActivityLoss(
+            activity=str(names[code]),
+            cases=int(holding[code]),
+            events=int(events[code]),
+            released=released_events.get(names[code], 0),
+        )
         for code in order
         if events[code]
     )
-    often = [row for row in rows if row.cases >= FREQUENT * total(source.lengths >= 0, cases)]
+    n_cases = total(source.lengths >= 0, cases)
+    frequent_rows = [row for row in rows if row.cases >= FREQUENT * n_cases]
     labels: dict[Any, int] = {}
     before, after = source.trace_keys(labels), released.trace_keys(labels)
     return Loss(
         kept=total(released.lengths, weights) / total(source.lengths, cases),
         activities=rows,
-        frequent=len(often),
-        lost=tuple(row.activity for row in often if not row.released),
+        frequent=len(frequent_rows),
+        lost=tuple(row.activity for row in frequent_rows if not row.released),
         variants_in=len(set(before)),
         variants_kept=len(set(before) & set(after)),
         cases_as_they_were=_unchanged(before, after, origin, cases),

@@ -57,9 +57,11 @@ def least_cost(supply: Floats, demand: Floats, cost: Floats) -> float:
     """
     if cost.size <= DENSE:
         return _over(np.arange(cost.size, dtype=np.int64), supply, demand, cost)[0]
+    no_potentials = np.zeros(len(supply)), np.zeros(len(demand))
+    nearest = _nearest(cost, *no_potentials, np.inf)
     rows, columns = corner_arcs(supply, demand)
-    free = np.zeros(len(supply)), np.zeros(len(demand))
-    arcs = np.union1d(_nearest(cost, *free, np.inf), rows * cost.shape[1] + columns)
+    corners = rows * cost.shape[1] + columns  # without them there may be no plan over the nearest arcs
+    arcs = np.union1d(nearest, corners)
     for _ in range(ROUNDS):
         total, u, v = _over(arcs, supply, demand, cost)
         improving = _nearest(cost, u, v, -TOLERANCE)
@@ -212,16 +214,21 @@ def _simplex() -> Any:
     that audits a release.
     """
     with _IMPORTING:
-        before = "ot" in sys.modules
+        if "ot" in sys.modules:
+            from ot.lp import emd_wrap
+
+            return emd_wrap
         try:
-            for name, places in () if before else _packages():
+            # Packages without their `__init__`, which imports everything.
+            for name, places in _packages():
                 bare = sys.modules[name] = ModuleType(name)
                 bare.__path__ = places
             from ot.lp import emd_wrap
 
             return emd_wrap
-        finally:  # a later import gets them complete
-            for name in () if before else [name for name in sys.modules if name.partition(".")[0] == "ot"]:
+        finally:
+            # A later import gets the complete packages.
+            for name in [name for name in sys.modules if name.partition(".")[0] == "ot"]:
                 del sys.modules[name]
 
 

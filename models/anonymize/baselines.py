@@ -158,7 +158,21 @@ def check_k(K: int) -> None:
 
 
 def k_anonymous(log: EventLog, kept: Flags, K: int, cases: Ints | None = None) -> bool:
-    """Return whether every non-empty trace of the kept events is shared by at least K cases (a count from scratch)."""
+    """Return whether every non-empty trace of the kept events is shared by at least K cases.
+
+    It is a count from scratch, which shares no code with the baselines.
+
+    Parameters
+    ----------
+    log
+        the source log.
+    kept
+        bool[E], events that stay.
+    K
+        least number of cases.
+    cases
+        int64[C], number of cases that each case represents; None: one each.
+    """
     values = items(log, CONTROL_FLOW)
     counts: dict[tuple[object, ...], int] = {}
     for (a, b), weight in zip(itertools.pairwise(log.starts.tolist()), _each(log, cases), strict=True):
@@ -178,6 +192,22 @@ def baseline_2(log: EventLog, K: int, *, cases: Ints | None = None) -> Anonymize
     merge into their longest common subsequence; a group of K cases or more is never shortened again. A remaining case
     takes the longest released trace that is a subtrace of its own, or is dropped. Greedy: the paper's own tables are
     not optimal either. Time grows with the square of the number of variants.
+
+    Parameters
+    ----------
+    log
+        the source log.
+    K
+        least number of cases of a released trace.
+    cases
+        int64[C], number of cases that each case represents; None: one each.
+
+    Raises
+    ------
+    InputError
+        K is below 1.
+    BoundError
+        no event would stay.
     """
     check_k(K)
     traces, owner = variants(log)
@@ -258,6 +288,22 @@ def pretsa(log: EventLog, K: int, *, cases: Ints | None = None) -> Anonymized:
     Promise: every prefix of a released trace is shared by at least K released cases. Each trace becomes the longest
     of its subtraces that is a path in the tree of prefixes shared by K cases; as moved cases no longer count at
     their old prefix, this repeats until no prefix falls below K.
+
+    Parameters
+    ----------
+    log
+        the source log.
+    K
+        least number of cases of a prefix.
+    cases
+        int64[C], number of cases that each case represents; None: one each.
+
+    Raises
+    ------
+    InputError
+        K is below 1.
+    BoundError
+        no event would stay.
     """
     check_k(K)
     traces, owner = variants(log)
@@ -295,7 +341,15 @@ def _longest_path(trace: tuple[int, ...], paths: set[tuple[int, ...]]) -> tuple[
 
 
 def prefixes_shared(log: EventLog, kept: Flags, K: int, cases: Ints | None = None) -> bool:
-    """Return whether every prefix of every released trace is shared by at least K cases (a count from scratch)."""
+    """Return whether every prefix of every released trace is shared by at least K cases.
+
+    It is a count from scratch, which shares no code with the baselines.
+
+    Parameters
+    ----------
+    log, kept, K, cases
+        as for `k_anonymous`.
+    """
     column = items(log, CONTROL_FLOW)
     counts: dict[tuple[object, ...], int] = {}
     for (a, b), weight in zip(itertools.pairwise(log.starts.tolist()), _each(log, cases), strict=True):

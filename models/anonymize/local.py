@@ -37,7 +37,20 @@ if TYPE_CHECKING:
 
 
 def default_priority(view: TraceView, suppressed: Iterable[int]) -> Ints:
-    """Return the rank of each item, 0 first: items that global suppression keeps, then others, frequent ones first."""
+    """Return the rank of each item: items that global suppression keeps, then others, frequent ones first.
+
+    Parameters
+    ----------
+    view
+        the log as the adversary sees it.
+    suppressed
+        codes of the items that global suppression removes.
+
+    Returns
+    -------
+    Ints
+        int64[A]; the item of rank 0 enters first.
+    """
     gone = set(suppressed)
     total = [int(loss.sum()) for loss in losses(view)]
     return ranks(sorted(range(len(total)), key=lambda item: (item in gone, -total[item], item)))
@@ -75,7 +88,15 @@ class Choice:
         return entering(view.codes, events, len(view.alphabet), first)
 
     def valued(self, view: TraceView, events: Ints) -> Ints:
-        """Return the value of the events at each position."""
+        """Return the value of the events at each position, int64[P].
+
+        Parameters
+        ----------
+        view
+            the log as the adversary sees it.
+        events
+            int64[P], number of events at each position.
+        """
         value = np.asarray([self.value.get(item, PLAIN) for item in view.alphabet], dtype=np.int64)
         return events * value[view.codes]
 
@@ -83,7 +104,21 @@ class Choice:
 def entering(codes: Codes, events: Ints, items: int, first: Sequence[int] = ()) -> Ints:
     """Return the rank of each item: `first`, then the others by their events, most first.
 
-    `events`: number at each position.
+    Parameters
+    ----------
+    codes
+        int32[P], item at each position.
+    events
+        int64[P], number of events at each position.
+    items
+        number of items.
+    first
+        codes of the items that enter before all others.
+
+    Returns
+    -------
+    Ints
+        int64[A]; the item of rank 0 enters first.
     """
     total = np.bincount(codes, events, items)
     most_first = np.argsort(-total, kind="stable").tolist()
@@ -96,7 +131,15 @@ def events_at_positions(view: TraceView) -> Ints:
 
 
 def kept_events(view: TraceView, kept: Flags) -> Flags:
-    """Return bool[E]: the events whose position stays."""
+    """Return the events of the log whose position stays, bool[E].
+
+    Parameters
+    ----------
+    view
+        the log as the adversary sees it.
+    kept
+        bool[P], positions that stay.
+    """
     chosen: Flags = kept[_position_of_event(view)]
     return chosen
 

@@ -370,7 +370,20 @@ def _is_number(value: Any) -> bool:
 
 
 def check_edges(name: str, edges: Edges) -> None:
-    """Raise InputError unless the bins of an attribute are finite and ascend."""
+    """Check the bins of a sensitive attribute.
+
+    Parameters
+    ----------
+    name
+        the attribute, for messages.
+    edges
+        upper edges of its classes.
+
+    Raises
+    ------
+    InputError
+        there are none, or they are not finite and ascending.
+    """
     ascends = all(low < high for low, high in itertools.pairwise(edges))
     if not edges or not ascends or not np.isfinite(edges).all():
         raise InputError(f"the bins of {name} do not ascend")
@@ -401,6 +414,13 @@ def quartile_classes(column: Column, cases: Ints | None = None) -> Column:
     """Cut a numeric attribute at the quartiles of its known values.
 
     The classes are low (<= Q1), high (>= Q3) and middle. If Q1 = Q3, a value of Q1 is low.
+
+    Parameters
+    ----------
+    column
+        the attribute by case; all values are numbers.
+    cases
+        int64[C], number of cases that each case represents; None: one each.
     """
     numbers = np.asarray(column.values, dtype=np.float64)
     has_value = column.codes >= 0

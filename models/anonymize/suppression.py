@@ -45,7 +45,21 @@ class Weights:
 
 
 def algorithm_1(candidates: Candidates, frequent: Candidates, items: int) -> list[int]:
-    """Return suppressed items in order: highest PG / (UL + 1) first (Def. 18), ties to the smallest item."""
+    """Return suppressed items in order: highest PG / (UL + 1) first (Def. 18), ties to the smallest item.
+
+    Parameters
+    ----------
+    candidates
+        violating candidates, each of which loses an item (PG counts them).
+    frequent
+        maximal frequent traces (UL counts those that an item is in).
+    items
+        number of items.
+
+    References
+    ----------
+    tlkc-privacy-extended-2021, Def. 18.
+    """
     gain, loss = _Alive(candidates, items), _Alive(frequent, items)
     result = []
     while gain.sets_left:
@@ -58,9 +72,24 @@ def algorithm_1(candidates: Candidates, frequent: Candidates, items: int) -> lis
 
 
 def algorithm_2(candidates: Candidates, cases_with: Ints, n_cases: int, weights: Weights = Weights()) -> list[int]:
-    """Return suppressed items in order: highest alpha * rPG + beta * nUL first (Def. 19, 20), ties to the least item.
+    """Return suppressed items in order: highest alpha * rPG + beta * nUL first, ties to the least item.
 
-    `cases_with`: int64[items], cases in which each item occurs. Only items of remaining candidates are scored.
+    Only items of remaining candidates are scored.
+
+    Parameters
+    ----------
+    candidates
+        violating candidates, each of which loses an item.
+    cases_with
+        int64[items], cases in which each item occurs.
+    n_cases
+        number of cases.
+    weights
+        alpha and beta.
+
+    References
+    ----------
+    tlkc-privacy-extended-2021, Def. 19 and 20.
     """
     gain = _Alive(candidates, len(cases_with))
     scale = math.lcm(weights.alpha.denominator, weights.beta.denominator)
@@ -176,7 +205,22 @@ def _losses_by_event(view: TraceView) -> list[Ints]:
 
 
 def prune(chosen: Iterable[int], candidates: Candidates, loss: list[Ints]) -> list[int]:
-    """Return the chosen items without those that are not needed, most expensive dropped first."""
+    """Return the chosen items without those that are not needed, most expensive dropped first.
+
+    Parameters
+    ----------
+    chosen
+        items that together hit every candidate.
+    candidates
+        violating candidates.
+    loss
+        for each item the cases that have it at least once, twice, ... (`losses`).
+
+    Returns
+    -------
+    list
+        items that still hit every candidate, ascending.
+    """
     sets = UnitSets.of(candidates)
     starts, holders = sets.holders(len(loss))
     of_item = {item: holders[starts[item] : starts[item + 1]] for item in chosen}
@@ -191,7 +235,18 @@ def prune(chosen: Iterable[int], candidates: Candidates, loss: list[Ints]) -> li
 
 
 def raise_caps(chosen: Iterable[int], candidates: Candidates, loss: list[Ints]) -> Caps:
-    """Return caps for multisets: each suppressed item gets back as many occurrences as no candidate forbids."""
+    """Return caps for multisets: each suppressed item gets back as many occurrences as no candidate forbids.
+
+    Parameters
+    ----------
+    chosen, candidates, loss
+        as for `prune`.
+
+    Returns
+    -------
+    dict
+        most occurrences of an item that may stay, for each item that loses some.
+    """
     caps: Caps = dict.fromkeys(chosen, 0)
     needs = [{item: candidate.count(item) for item in set(candidate)} for candidate in candidates]
     for item in sorted(caps, key=lambda code: (-int(loss[code].sum()), code)):

@@ -88,7 +88,20 @@ def relation_edges(pair: ReleasePair, cap: int, method: str) -> Edges:
 
 
 def candidate_values(valuer: CandidateValuer, bk: Symbols) -> dict[str, Any]:
-    """Return {ms1, ms2, f, c, b, fa, ca, ba} of one candidate, in records."""
+    """Return the matching sets and crack sizes of one candidate.
+
+    Parameters
+    ----------
+    valuer
+        The method, at one n.
+    bk
+        Symbol codes of the candidate.
+
+    Returns
+    -------
+    dict
+        ms1, ms2: records of the matching sets; f, c, b: cracked records among them; fa, ca, ba: the records left.
+    """
     pair = valuer.pair
     in1, in2 = matching_rows(valuer, bk)
     ms1, ms2 = int(pair.earlier.count[in1].sum()), int(pair.later.count[in2].sum())
@@ -97,19 +110,60 @@ def candidate_values(valuer: CandidateValuer, bk: Symbols) -> dict[str, Any]:
 
 
 def cracks_by_value(valuer: CandidateValuer, bk: Symbols) -> Ints:
-    """Return int64[values, 3]: F, C and B of each sensitive value. Cracks add up over values."""
+    """Return the cracks of one candidate by sensitive value. They add up over values.
+
+    Parameters
+    ----------
+    valuer
+        The method, at one n.
+    bk
+        Symbol codes of the candidate.
+
+    Returns
+    -------
+    Ints
+        int64[values, 3]: F, C and B, in records.
+    """
     in1, in2 = matching_rows(valuer, bk)
     return _cracks(valuer, in1, in2)
 
 
 def matching_rows(valuer: CandidateValuer, bk: Symbols) -> tuple[Flags, Flags]:
-    """Return which rows of the earlier and of the later release are in the matching sets."""
+    """Return which rows of the earlier and of the later release are in the matching sets.
+
+    Parameters
+    ----------
+    valuer
+        The releases, and the n with which they match.
+    bk
+        Symbol codes of the candidate.
+
+    Returns
+    -------
+    Flags, Flags
+        bool[earlier rows] and bool[later rows].
+    """
     inside = unmatched(valuer.table, bk) <= valuer.n
     return inside[valuer.pair.earlier.known_variant], inside[valuer.pair.later.known_variant]
 
 
 def records_by_value(rows: RecordClasses, inside: Flags, values: int) -> Ints:
-    """Return int64[values]: records of each sensitive value in a matching set."""
+    """Return the records of each sensitive value in a matching set.
+
+    Parameters
+    ----------
+    rows
+        Record classes of a release.
+    inside
+        bool[rows], those in the matching set.
+    values
+        Number of sensitive values.
+
+    Returns
+    -------
+    Ints
+        int64[values].
+    """
     return np.bincount(rows.value, weights=rows.count * inside, minlength=values).astype(np.int64)
 
 
@@ -311,6 +365,13 @@ MOST_JOINT_LINKS = 20_000_000
 
 def joint_value(valuer: CandidateValuer, bk: Codes) -> dict[str, Any]:
     """Return `candidate_values` with joint links, by a minimum weight matching of records.
+
+    Parameters
+    ----------
+    valuer
+        The method `exact`, at one n.
+    bk
+        Symbol codes of the candidate.
 
     Raises
     ------

@@ -216,7 +216,22 @@ def _first_part(item: Any) -> Any:
 
 
 def check_parameters(bk_length: int, n: Sequence[int], method: str = "exact", minimum: str = "realisable") -> None:
-    """Raise InputError for a parameter out of range."""
+    """Check the parameters of an attack.
+
+    Parameters
+    ----------
+    bk_length
+        Longest background knowledge, 1 to `LONGEST_BK`.
+    n
+        Events removed from a case at most, each 0 to `MOST_N`; at least one number.
+    method, minimum
+        A `Method`, and a `search.Minimum`.
+
+    Raises
+    ------
+    InputError
+        If one is out of range.
+    """
     if not 1 <= bk_length <= LONGEST_BK:
         raise InputError(f"bk_length = {bk_length} is not in 1..{LONGEST_BK}")
     if not n:
@@ -470,6 +485,16 @@ def proportions(values: Mapping[str, int | None], matching: Mapping[str, int | N
 
     The paper (section 5) divides by the least KA, which another background knowledge attains: as printed, a proportion
     can be negative.
+
+    Parameters
+    ----------
+    values, matching
+        As of `AttackResult`, in records.
+
+    Returns
+    -------
+    dict
+        fc, cc, bc; None if no background knowledge has a value.
     """
     return {f"{name[0]}c": _lost(matching.get(name), values.get(name)) for name in ("fa", "ca", "ba")}
 

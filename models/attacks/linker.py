@@ -501,9 +501,23 @@ def extend_linker(linker: Linker, runs: Any, linked1: Any, linked2: Any, n: int,
 
     Records that stay within subsequence pairs never leave a matching set, so a search needs few flows.
 
+    Parameters
+    ----------
+    linker
+        The linker with a smaller n, or an empty one. It is changed.
+    runs
+        Linkable pairs of rows (`linkability.Edges.runs`), up to n or more.
+    linked1, linked2
+        Linked variant of each earlier and of each later row.
+    n
+        Events removed from a case at most.
+    scratch
+        Arrays of the flows. `excess` has the records without a partner by earlier row, before and after the call.
+
     Returns
     -------
-    Records that find no partner; 0 means that a linker exists. `scratch.excess` keeps them by row.
+    int
+        Records that find no partner; 0 means that a linker exists.
     """
     link_equal(linker, runs, linked1, linked2, scratch.excess)
     everywhere = np.zeros(1, dtype=np.bool_)  # no matching sets: any record may go anywhere
@@ -844,7 +858,21 @@ class BaseLinker:
 
     @classmethod
     def of(cls, linker: Linker, linkable: Edges, n: int, unplaced: int, scratch: Scratch) -> Self:
-        """Return the base linker whose records are placed, except those in `scratch.excess`, which are `unplaced`."""
+        """Return the base linker of one n.
+
+        Parameters
+        ----------
+        linker
+            Arrays in which the records are placed.
+        linkable
+            Linkable pairs of record classes, up to n or more.
+        n
+            Events removed at most.
+        unplaced
+            Records without a partner.
+        scratch
+            Arrays of the flows. `excess` has the records without a partner by earlier row.
+        """
         excess = scratch.excess.copy()
         if unplaced > 0:
             no_links, no_rows = np.zeros((0, 3), dtype=np.int64), np.zeros(0, dtype=np.bool_)
@@ -871,7 +899,15 @@ class BaseLinker:
         return int(most_free(self.linker, self.linkable.runs, self.n, in2, rows, enough, self.scratch))
 
     def fewest_leaving(self, in1: Flags, in2: Flags) -> int:
-        """Return |ms1| - M of a candidate. Changes the linker until `undo`."""
+        """Return |ms1| - M of a candidate: the fewest records of ms1 that a linker sends out of ms2.
+
+        It changes the linker until `undo`.
+
+        Parameters
+        ----------
+        in1, in2
+            bool[earlier rows] and bool[later rows], rows in the matching sets.
+        """
         starts_inside, ends_inside = in1[self.loose[:, 0]], in2[self.loose[:, 1]]
         if not (starts_inside & ~ends_inside).any():
             return 0

@@ -33,6 +33,13 @@ from models.eventlog import Codes, Ints, SimpleLog, places_of, starts_of
 def ancestors(item: Any, taxonomy: Mapping[Any, Any] | None) -> Iterator[Any]:
     """Yield the item itself and all that generalizes it, from special to general.
 
+    Parameters
+    ----------
+    item
+        An activity.
+    taxonomy
+        Generalization of each activity (child -> parent); None: there is none.
+
     Raises
     ------
     InputError
@@ -147,7 +154,15 @@ class RecordClasses:
 
     @classmethod
     def of(cls, linked: Codes, known_of: Codes, value: Codes, count: Ints, row_of_case: Codes) -> RecordClasses:
-        """Sort record classes; `known_of` is the known variant of each linked one, int32."""
+        """Sort record classes by sensitive value and linked variant.
+
+        Parameters
+        ----------
+        linked, value, count, row_of_case
+            As the attributes, in any order of the classes.
+        known_of
+            int32[linked variants], the known variant of each.
+        """
         order = np.lexsort((linked, value))
         row_of_class = np.empty(len(order), dtype=np.int32)
         row_of_class[order] = np.arange(len(order), dtype=np.int32)
@@ -323,7 +338,14 @@ def _relation_of(related: list[list[int]]) -> tuple[Ints, Codes]:
 
 
 def encode(pair: ReleasePair, bk: Sequence[Any]) -> npt.NDArray[np.int32]:
-    """Return the symbol codes of a candidate.
+    """Return the symbol codes of a candidate, int32[symbols].
+
+    Parameters
+    ----------
+    pair
+        The two releases.
+    bk
+        Symbols of `pair.alphabet`.
 
     Raises
     ------
@@ -447,7 +469,17 @@ def identity_relation(size: int) -> tuple[Ints, Codes]:
 
 
 def next_occurrence_table(variants: Sequences, related: tuple[Ints, Codes], symbols: int) -> npt.NDArray[np.int16]:
-    """Return `NextOccurrences.after` of some variants; `related`: the symbols that each item may mean (CSR)."""
+    """Return `NextOccurrences.after` of some variants, int16[positions, symbols].
+
+    Parameters
+    ----------
+    variants
+        Sequences of known items.
+    related
+        Start and related symbols of each item (see `ReleasePair`): the symbols that the item may mean.
+    symbols
+        Number of symbols.
+    """
     after = np.full((len(variants.items) + len(variants), symbols), -1, dtype=np.int16)
     _fill_after(variants.items, variants.start, *related, after)
     return after

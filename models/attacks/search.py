@@ -169,6 +169,15 @@ def exact_minima(
 ) -> tuple[Ints, Codes]:
     """Return the exact minima at one n by branch and bound.
 
+    Parameters
+    ----------
+    pair, table
+        The releases and their next occurrences.
+    base
+        The base linker of n, which exists.
+    bk_length, minimum
+        As `correspondence.anonymity`.
+
     Returns
     -------
     best

@@ -73,7 +73,20 @@ class PairCracks:
 
 
 def pair_cracks(valuer: CandidateValuer, bk: Sequence[Any]) -> PairCracks:
-    """Return the cracks by sensitive value of one candidate, given by its symbols."""
+    """Return the cracks of one candidate by sensitive value.
+
+    Parameters
+    ----------
+    valuer
+        The pair of releases and the method, at one n.
+    bk
+        Symbols of the candidate.
+
+    Raises
+    ------
+    InputError
+        If a symbol occurs in none of the releases.
+    """
     codes = encode(valuer.pair, bk)
     f, c, b = cracks_by_value(valuer, codes).T
     inside1, inside2 = matching_rows(valuer, codes)
@@ -109,6 +122,11 @@ def b_then_f(first: PairCracks, second: PairCracks) -> int:
     """Return the records of ms_j that B on (i, j) and then F on (j, l) exclude.
 
     F leaves at most as many records of a group as the group has in ms_l.
+
+    Parameters
+    ----------
+    first, second
+        Cracks of one candidate between releases i and j, and between j and l.
     """
     total = 0
     for value, size in first.size2.items():
@@ -122,6 +140,11 @@ def b_then_c(first: PairCracks, second: PairCracks) -> int:
     """Return the records of ms_l that B on (i, j) and then C on (j, l) exclude.
 
     C leaves at most as many records of a group in ms_l as B has left of it in ms_j.
+
+    Parameters
+    ----------
+    first, second
+        Cracks of one candidate between releases i and j, and between j and l.
     """
     total = 0
     for value, size in second.size2.items():
@@ -427,13 +450,34 @@ def any_linker_tables(
     taxonomy: Mapping[Any, Any] | None = None,
     foreign: bool = False,
 ) -> AnyLinkerTables:
-    """Return the tables of one pair of a series that any linker may join."""
+    """Return the tables of one pair of a series that any linker may join.
+
+    Parameters
+    ----------
+    earlier, later
+        Two releases of the series, with the symbols of all of them (`over_all_activities`).
+    bk_length, ns, known, taxonomy, foreign
+        As of `series`; `ns` ascends.
+
+    Raises
+    ------
+    InputError
+        If the logs are too large to be searched.
+    """
     pair = join_releases(earlier, later, known=known, taxonomy=taxonomy, foreign=foreign)
     return AnyLinkerTables(PairAttack(pair, bk_length, ns, "exact", "realisable"))
 
 
 def identity_tables(earlier: SimpleLog, later: SimpleLog, partner: Ints, bk_length: int) -> IdentityTables:
-    """Return the tables of one pair of a series whose records never change. `partner`: as of `IdentityTables`."""
+    """Return the tables of one pair of a series whose records never change.
+
+    Parameters
+    ----------
+    earlier, later
+        Two releases of the series, with the symbols of all of them (`over_all_activities`).
+    partner, bk_length
+        As of `IdentityTables`.
+    """
     pair = join_releases(earlier, later)
     return IdentityTables(pair, next_occurrences(pair), partner, bk_length)
 

@@ -89,7 +89,22 @@ def true_linker_of_pair(
     n: Sequence[int],
     minimum: Minimum = "realisable",
 ) -> Anonymity:
-    """Return the same for a numbered pair and its tables, which other measures share."""
+    """Return the least true-linker anonymity of two releases that are numbered already.
+
+    Other measures share the numbering and the tables.
+
+    Parameters
+    ----------
+    pair, table
+        The releases and their next occurrences.
+    partner, bk_length, n, minimum
+        As `true_linker`.
+
+    Raises
+    ------
+    InputError
+        As `real_links`.
+    """
     links = real_links(pair, partner)
     loose = links[may_leave(pair.known_variants, links)]
     ns = sorted(set(n))
@@ -100,6 +115,13 @@ def true_linker_of_pair(
 
 def real_links(pair: ReleasePair, partner: Ints) -> Ints:
     """Return the real linker over known variants.
+
+    Parameters
+    ----------
+    pair
+        The two releases.
+    partner
+        int64[cases of the earlier release], the case of the later one that each is, -1 if it did not survive.
 
     Returns
     -------
@@ -150,7 +172,21 @@ def _refuse_ambiguous(partner: Ints, n_cases: int) -> None:
 def true_linker_minima(
     pair: ReleasePair, table: NextOccurrences, links: Ints, loose: Ints, n: int, bk_length: int, minimum: Minimum
 ) -> AttackResult:
-    """Return the minima at one n. `links`: of `real_links`; `loose`: those that can leave a matching set."""
+    """Return the least values at one n over all background knowledge, for a known linker.
+
+    Parameters
+    ----------
+    pair, table
+        The releases and their next occurrences.
+    links
+        int64[P, 3], as `real_links` returns them.
+    loose
+        Those of the links that can leave a matching set (`linkability.may_leave`).
+    n
+        Events removed from a case at most.
+    bk_length, minimum
+        As `correspondence.anonymity`.
+    """
     variants = pair.n_known
     later_partners = np.zeros(variants, dtype=np.int64)  # later records that are somebody's partner
     with_partner = links[links[:, 1] >= 0]
@@ -163,14 +199,39 @@ def true_linker_minima(
 
 
 def true_counts(pair: ReleasePair, table: NextOccurrences, partner: Ints, bk: Sequence[Any], n: int) -> dict[str, int]:
-    """Return {fa, ca, ba} of one background knowledge; 0 if no real case is behind a matching set."""
+    """Return the true-linker values of one background knowledge.
+
+    Parameters
+    ----------
+    pair, table
+        The releases and their next occurrences.
+    partner
+        As of `real_links`.
+    bk
+        The symbols that are known.
+    n
+        Events removed from a case at most.
+
+    Returns
+    -------
+    dict
+        fa, ca, ba, in records; 0 if no real case is behind a matching set.
+    """
     return true_counts_of_links(pair, table, real_links(pair, partner), bk, n)
 
 
 def true_counts_of_links(
     pair: ReleasePair, table: NextOccurrences, links: Ints, bk: Sequence[Any], n: int
 ) -> dict[str, int]:
-    """Return the same from the links of `real_links`, which several candidates share."""
+    """Return `true_counts` for links that several candidates share.
+
+    Parameters
+    ----------
+    pair, table, bk, n
+        As `true_counts`.
+    links
+        int64[P, 3], as `real_links` returns them.
+    """
     code = {symbol: number for number, symbol in enumerate(pair.alphabet)}
     matches = unmatched(table, [code[symbol] for symbol in bk]) <= n
     with_partner = links[links[:, 1] >= 0]

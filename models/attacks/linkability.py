@@ -249,12 +249,8 @@ def _runs_of_row(i, tables, scratch, cap, relation, begin, end, least):  # type:
         if same < stopped or stopped == 0:
             least_n, stopped = _least(items, low2, high2, high - low, scratch, same, cap, relation)
         if least_n <= cap:
-            link = least_n + 128 * _subsequence(items, low, high, low2, high2)
-            if n_runs > 0 and end[n_runs - 1] == j and least[n_runs - 1] == link:
-                end[n_runs - 1] = j + 1
-            else:
-                begin[n_runs], end[n_runs], least[n_runs] = j, j + 1, link
-                n_runs += 1
+            link = least_n + SUBSEQUENCE * _subsequence(items, low, high, low2, high2)
+            n_runs = _add_link(j, link, begin, end, least, n_runs)
         j += 1
         while least_n > cap and j < behind and shared[j] >= stopped:
             j = leap[j]
@@ -262,6 +258,16 @@ def _runs_of_row(i, tables, scratch, cap, relation, begin, end, least):  # type:
             same = shared[j]
     _mark(items, low, high, rel_start, rel_item, masks, False)
     return n_runs
+
+
+@part
+def _add_link(j, link, begin, end, least, n_runs):  # type: ignore[no-untyped-def]
+    """Add a link to later row j to the last run, or to a new one if it differs; return how many runs there are."""
+    if n_runs > 0 and end[n_runs - 1] == j and least[n_runs - 1] == link:
+        end[n_runs - 1] = j + 1
+        return n_runs
+    begin[n_runs], end[n_runs], least[n_runs] = j, j + 1, link
+    return n_runs + 1
 
 
 @part
@@ -571,13 +577,8 @@ def _collected(link, begin, end, least):  # type: ignore[no-untyped-def]
     """Set the runs of equal links to neighbouring rows, and return how many there are."""
     n_runs = 0
     for j in range(len(link)):
-        if link[j] == NO_LINK:
-            continue
-        if n_runs > 0 and end[n_runs - 1] == j and least[n_runs - 1] == link[j]:
-            end[n_runs - 1] = j + 1
-        else:
-            begin[n_runs], end[n_runs], least[n_runs] = j, j + 1, link[j]
-            n_runs += 1
+        if link[j] != NO_LINK:
+            n_runs = _add_link(j, link[j], begin, end, least, n_runs)
     return n_runs
 
 

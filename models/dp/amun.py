@@ -37,7 +37,7 @@ from models.dp.guessing import (
     epsilon_of_times,
     worst_case_advantage,
 )
-from models.dp.noise import SECURE, NoiseSource
+from models.dp.noise import NoiseSource, or_secure
 from models.dp.priors import Prior, prior_probabilities
 from models.dp.sampling import Sampled, sample_cases
 from models.dp.timestamps import case_times, compressed, compression_factor, noise_times, order_of_times
@@ -146,7 +146,7 @@ def release(
     compression: Compression = "equation-4",
     releases: int = 1,
     cases_per_person: int = 1,
-    draw: NoiseSource = SECURE,
+    draw: NoiseSource | None = None,
 ) -> AmunRelease:
     """Release a log at a guessing advantage for each cell; the module's docstring states what is covered.
 
@@ -169,7 +169,7 @@ def release(
     settings = AmunSettings(delta, variant, prior, time_correlation, replicas, compression, releases, cases_per_person)
     if log.n_events == 0:
         raise InputError("the log has no events, there is nothing to release")
-    return _release(log, settings, draw)
+    return _release(log, settings, or_secure(draw))
 
 
 def _release(log: EventLog, settings: AmunSettings, draw: NoiseSource) -> AmunRelease:

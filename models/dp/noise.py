@@ -156,6 +156,11 @@ SECURE = NoiseSource()
 """The source of every release: cryptographic, not seedable. It has no state, so that all releases can share it."""
 
 
+def or_secure(draw: NoiseSource | None) -> NoiseSource:
+    """Return the given source of noise, or the cryptographic one if none is given."""
+    return SECURE if draw is None else draw
+
+
 def simulated(seed: int) -> NoiseSource:
     """Return a seeded source for tests and benchmarks.
 

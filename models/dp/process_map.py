@@ -37,7 +37,7 @@ from typing import Any
 import numpy as np
 
 from models.content_free import content_free
-from models.dp.noise import SECURE, NoiseSource, scale_for
+from models.dp.noise import NoiseSource, or_secure, scale_for
 from models.dp.strict import Terms
 from models.dp.synthesis import candidates, contexts, drawn_times, times
 from models.dp.synthesis.fitting import Cells, fitted, follows
@@ -223,7 +223,7 @@ def release_map(
     design: Design,
     adapt_weight: bool = True,
     cases_per_person: int = 1,
-    draw: NoiseSource = SECURE,
+    draw: NoiseSource | None = None,
     kept_labels: tuple[str, ...] | None = None,
 ) -> MapRelease:
     """Release the counts of a process map (dp-model).
@@ -237,6 +237,7 @@ def release_map(
     kept_labels : optional
         Labels that an earlier release of the series selected: this one selects none.
     """
+    draw = or_secure(draw)
     terms = Terms.of(epsilon, delta_dp, cases_per_person)
     budget = StageBudget.of(terms, design)
     return map_within(log, terms, budget, design, draw, adapt_weight=adapt_weight, kept_labels=kept_labels)

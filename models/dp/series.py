@@ -26,7 +26,7 @@ import numpy as np
 from models.content_free import content_free
 from models.dp.accumulation import Counts, Shape, delta_of, threshold
 from models.dp.counts import NoisyCounts
-from models.dp.noise import SECURE, NoiseSource, scale_for
+from models.dp.noise import NoiseSource, or_secure, scale_for
 from models.dp.strict import MAX_EVENTS, StrictRelease, Terms, assembled, coverage, least_count, ordinal_rows
 from models.errors import BoundError, InputError
 from models.eventlog import EventLog, Ints, SimpleLog
@@ -67,7 +67,7 @@ def release_variants(
     shape: Shape,
     number: int,
     state: Mapping[str, Any] | None = None,
-    draw: NoiseSource = SECURE,
+    draw: NoiseSource | None = None,
 ) -> Accumulated:
     """Release dp-variants of the cases of one release, and of all cases so far.
 
@@ -91,6 +91,7 @@ def release_variants(
     BoundError
         If the noisy counts add up to more events than a release may have.
     """
+    draw = or_secure(draw)
     person = terms.cases_per_person
     least = least_count(terms.epsilon / shape.levels, terms.delta_dp / 2, person)
     kept = _Variants.continued_from(state, shape, scale_for(person * shape.levels, terms.epsilon), number)

@@ -29,7 +29,7 @@ from models.dp import zcdp
 from models.dp.annotation import MAX_BOUND_MS, MAX_TIME_MS, MILLISECOND, check_starts, sorted_alphabet
 from models.dp.budget import exact, positive, probability
 from models.dp.counts import NoisyCounts, release_counts, rule_of, threshold
-from models.dp.noise import SECURE, NoiseSource, checked_scale, scale_for
+from models.dp.noise import NoiseSource, checked_scale, or_secure, scale_for
 from models.dp.zcdp import Gaussian
 from models.errors import BoundError, InputError
 from models.eventlog import Column, EventLog, Ints, SimpleLog, starts_of
@@ -132,7 +132,7 @@ def release_variants(
     epsilon: Any,
     delta_dp: Any,
     cases_per_person: int = 1,
-    draw: NoiseSource = SECURE,
+    draw: NoiseSource | None = None,
     cases: Ints | None = None,
 ) -> StrictRelease:
     """Release a log whose variants have noisy frequencies (dp-variants).
@@ -144,6 +144,7 @@ def release_variants(
     cases : int64[C], optional
         Number of cases that each case of `log` represents (a table of variants); by default one each.
     """
+    draw = or_secure(draw)
     terms = Terms.of(epsilon, delta_dp, cases_per_person)
     simple = SimpleLog.from_log(log, cases=cases)
     true = _true_counts(simple)
@@ -161,7 +162,7 @@ def release_log(
     bounds: TimeBounds | None = None,
     time_share: Any = Fraction(1, 2),
     cases_per_person: int = 1,
-    draw: NoiseSource = SECURE,
+    draw: NoiseSource | None = None,
 ) -> StrictRelease:
     """Release a dp-log: variants with noisy frequencies, and noisy times.
 
@@ -180,6 +181,7 @@ def release_log(
     draw
         Source of the noise; the cryptographic one if not given.
     """
+    draw = or_secure(draw)
     terms = Terms.of(epsilon, delta_dp, cases_per_person)
     share = exact(time_share, "time_share")
     if not 0 < share < 1:
@@ -202,7 +204,7 @@ def release_gaussian(
     rho: Any,
     delta_dp: Any,
     cases_per_person: int = 1,
-    draw: NoiseSource = SECURE,
+    draw: NoiseSource | None = None,
     cases: Ints | None = None,
 ) -> StrictRelease:
     """Release variants as `release_variants` does, with discrete Gaussian noise.
@@ -216,6 +218,7 @@ def release_gaussian(
     rho, delta_dp
         The privacy of the release.
     """
+    draw = or_secure(draw)
     terms = gaussian(rho, delta_dp, cases_per_person)
     simple = SimpleLog.from_log(log, cases=cases)
     true = _true_counts(simple)

@@ -56,7 +56,7 @@ import numpy as np
 
 from models.content_free import content_free
 from models.dp.budget import Draw, exact
-from models.dp.noise import SECURE, NoiseSource, checked_scale, scale_for
+from models.dp.noise import NoiseSource, checked_scale, or_secure, scale_for
 from models.dp.privacy_loss import Composition, gaussian_distance
 from models.dp.strict import MAX_EVENTS, MAX_THRESHOLD, StrictRelease, Terms, assembled, ordinal_rows
 from models.dp.synthesis import candidates, contexts, drawn_times, times
@@ -479,7 +479,7 @@ def release_synthetic(
     delta_dp: Any,
     design: Design | None = None,
     cases_per_person: int = 1,
-    draw: NoiseSource = SECURE,
+    draw: NoiseSource | None = None,
     cases: Ints | None = None,
     kept_labels: tuple[str, ...] | None = None,
 ) -> StrictRelease:
@@ -494,6 +494,7 @@ def release_synthetic(
     kept_labels : optional
         Labels that an earlier release of the series selected: this one selects none.
     """
+    draw = or_secure(draw)
     plan = design or Design()
     if cases is not None and plan.bounds is not None:
         raise InputError("times of dp-synthetic are read off the cases themselves, not off their variants")

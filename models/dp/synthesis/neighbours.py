@@ -30,7 +30,7 @@ from models.dp import process_map, synthetic
 from models.dp.audit import NeighbourPair
 from models.dp.budget import Charge
 from models.dp.neighbours import DAY, HOUR, hourly_log
-from models.dp.noise import SECURE, NoiseSource
+from models.dp.noise import NoiseSource, or_secure
 from models.dp.strict import Terms
 from models.dp.synthesis import candidates, contexts, labels, times
 from models.dp.synthesis.table import VariantCounts
@@ -69,7 +69,7 @@ class StagePair:
 
 
 def stage_pairs(
-    epsilon: Fraction, delta: Fraction, draw: NoiseSource = SECURE, only: Sequence[str] = ()
+    epsilon: Fraction, delta: Fraction, draw: NoiseSource | None = None, only: Sequence[str] = ()
 ) -> list[StagePair]:
     """Return pairs for every stage of dp-synthetic alone, each with the whole of epsilon and delta.
 
@@ -82,6 +82,7 @@ def stage_pairs(
     only
         Names of the pairs to return; all of them if empty.
     """
+    draw = or_secure(draw)
     pairs = {
         **_label_pairs(epsilon, delta, draw),
         **_variant_pairs(epsilon, delta, draw),
@@ -92,7 +93,7 @@ def stage_pairs(
 
 
 def map_stage_pairs(
-    epsilon: Fraction, delta: Fraction, draw: NoiseSource = SECURE, only: Sequence[str] = ()
+    epsilon: Fraction, delta: Fraction, draw: NoiseSource | None = None, only: Sequence[str] = ()
 ) -> list[StagePair]:
     """Return the stages of dp-model and the whole map, each with the whole of epsilon and delta.
 
@@ -106,6 +107,7 @@ def map_stage_pairs(
         Of these: `labels` and `times` (the stages of dp-synthetic, on all their pairs), `cases`, `steps`, `map`, `map
         with labels` and `map with times`; all of them if empty.
     """
+    draw = or_secure(draw)
     pairs: list[StagePair] = []
     if not only or "labels" in only:
         pairs += _label_pairs(epsilon, delta, draw).values()

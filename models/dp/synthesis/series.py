@@ -44,7 +44,7 @@ import numpy as np
 from models.content_free import content_free
 from models.dp.accumulation import Counts, Shape
 from models.dp.factorization import CorrelatedCounts, Factorization
-from models.dp.noise import SECURE, NoiseSource, scale_for
+from models.dp.noise import NoiseSource, or_secure, scale_for
 from models.dp.privacy_loss import gaussian_part, scale_at
 from models.dp.series import Accumulated
 from models.dp.strict import MAX_EVENTS, StrictRelease, Terms, assembled, ordinal_rows
@@ -168,7 +168,7 @@ def release_synthetic(
     shape: Shape,
     number: int,
     state: Mapping[str, Any] | None = None,
-    draw: NoiseSource = SECURE,
+    draw: NoiseSource | None = None,
 ) -> Accumulated:
     """Release synthetic logs of the cases of release `number`, and of all cases so far.
 
@@ -180,6 +180,7 @@ def release_synthetic(
         The state that the release before left (`Accumulated.state`); None for the first.
     """
     check(terms, design, shape)
+    draw = or_secure(draw)
 
     # Stage 0: labels, declared or selected once.
     selected = _selected(log, terms, design, number, state, draw) if design.activities is None else None

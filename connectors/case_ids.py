@@ -15,7 +15,7 @@ import numpy as np
 
 from models.eventlog import Column, EventLog, Ints
 from models.missing_words import means_missing
-from models.spelling import DIFFERENCE, spelled_twice
+from models.spelling import DIFFERENCE, spelled_twice, without_invisible
 
 _SHORTENED = re.compile(r"\s*\d([.,]\d+)?E\+\d\d\s*")
 """Long numbers as a spreadsheet shows and then saves them: the last digits are gone."""
@@ -122,8 +122,9 @@ def doubtful_case_ids(ids: Sequence[str], rows_of_case: Ints) -> list[str]:
     similar = _count_similar(ids)
     if similar:
         sentences.append(
-            f"{similar} case ids differ from another one only by spaces around them, by upper and lower case or by .0 "
-            "at the end, and each is read as a case of its own; if they mean the same case, write them alike"
+            f"{similar} case ids differ from another one only by spaces around them, by upper and lower case, by .0 at "
+            "the end or by invisible characters, and each is read as a case of its own; if they mean the same case, "
+            "write them alike"
         )
     return sentences
 
@@ -143,7 +144,7 @@ def _count_similar(ids: Sequence[str]) -> int:
 
 
 def _plain_id(text: str) -> str:
-    """Return a case id in lower case without spaces around it, and a whole number without `.0`."""
-    bare = text.strip().casefold()
+    """Return a case id in lower case without spaces and invisible characters, and a whole number without `.0`."""
+    bare = without_invisible(text).strip().casefold()
     number = bare.removesuffix(".0")
     return number if number.isdecimal() else bare

@@ -19,7 +19,7 @@ from models.anonymize.sensitive import ENOUGH_CASES, NEARLY_UNIQUE
 from models.eventlog import Column, Ints
 
 CASE = re.compile(
-    r"case|trace|order|ticket|incident|request|claim|patient|application|instance|document|dossier|zaak|fall|vorgang|"
+    r"case|trace|order|ticket|incident|request|claim|patient|application|instance|document|dossier|zaak|fall|falnr|vorgang|"
     r"auftrag|antrag|caso|pedido|commande|(^|[^a-z])(id|nr|no|num|number|key)$",
     re.IGNORECASE,
 )
@@ -144,15 +144,20 @@ def _has_many_gaps(column: Column) -> bool:
 
 
 _CLOCK = re.compile(r"\d{1,2}:\d{2}(:\d{2})?(\s*[AaPp][Mm])?", re.ASCII)
+_CLOCK_OF_DIGITS = re.compile(r"([01]?\d|2[0-3])[0-5]\d[0-5]\d", re.ASCII)
+"""081500, or 81500 as a number: SAP has the day and the time of day in two columns, without signs between digits."""
 
 
 def clocks(columns: Mapping[str, Column]) -> list[str]:
     """Return the columns that hold the time of day alone: another column has the day."""
-    return [
-        name
-        for name, column in columns.items()
-        if column.values and all(_CLOCK.fullmatch(str(value).strip()) for value in column.values)
-    ]
+    names = []
+    for name, column in columns.items():
+        # Other numbers have five or six digits as well, so the name has to be one of times.
+        forms = [_CLOCK, _CLOCK_OF_DIGITS] if TIME.search(name) else [_CLOCK]
+        texts = [str(value).strip() for value in column.values]
+        if texts and any(all(map(form.fullmatch, texts)) for form in forms):
+            names.append(name)
+    return names
 
 
 def _time(free: Mapping[str, Column]) -> Guess | None:

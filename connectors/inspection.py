@@ -6,6 +6,7 @@ alone.
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections import Counter
 from collections.abc import Mapping
@@ -46,6 +47,9 @@ _SAMPLES = 3
 """Shapes that are shown of a column."""
 _NAMED = 4
 """Columns that a note names."""
+_NOON = 12
+_WIDE = 3
+"""Columns of times beside that of the event, from which on a table may have a column for each activity."""
 _SINCE = {**dict.fromkeys(UNITS, "1970-01-01 UTC"), "excel": "1899-12-30 (Excel's days)"}
 """Units that numbers of times may count, and since when."""
 _PARTS = ("case", "activity", "time", "resource")
@@ -184,6 +188,7 @@ def _inspect_table(path: Path, kind: str, reading: Reading, facts: Inspection, p
     for role in ("case", "activity", "time"):
         if role not in parts:
             facts.decisions.append(OpenQuestion("--columns", (f"{role}=COLUMN",), f"no column looks like the {role}"))
+    _report_further_times(columns, parts, facts)
 
     roles = list(_PARTS)
     if reading.lifecycle is not None or "lifecycle" in named_by_user:
@@ -247,6 +252,11 @@ def _inspect_time_column(
             "else the events of a day stay in the order of the file"
         )
     trial = _inspect_times(frame[name], reading, facts)
+    if _have_half_a_day(columns[name]):
+        facts.notes.append(
+            f"{name}: all hours are from 1 to 12, and each of them occurs: this looks like a clock of 12 hours without "
+            "AM and PM, with which events of the afternoon come before those of the morning; export times with 24 hours"
+        )
     if not clocks and _are_days(columns[name], facts.time.get("format")):
         facts.notes.append(
             f"{name}: the times are days without a time of day: events of a case on one day stay in the order of "
@@ -319,10 +329,58 @@ def _shapes_of(column: Column) -> str:
 def _are_days(times: Column, form: str | list[str] | None) -> bool:
     """Return whether times are dates alone, by their format."""
     forms = [form] if isinstance(form, str) else form or []
+    if any(each in UNITS for each in forms):
+        return False
     if any("%" not in each for each in forms):
         # ISO 8601, an order of day and month, or timestamps: a letter or a colon belongs to the time of day.
         return not {":", "A"} & set(_shapes_of(times))
     return bool(forms) and all("%d" in each and "%H" not in each and "%I" not in each for each in forms)
+
+
+def _report_further_times(
+    columns: Mapping[str, Column], parts: Mapping[str, guessing.Guess], facts: Inspection
+) -> None:
+    """Report columns of times that the log does not use: of one event, or a column for each activity."""
+    free = {name: column for name, column in columns.items() if name not in {part.column for part in parts.values()}}
+    times = [name for name, column in free.items() if guessing.looks_like_times(column)]
+    named = ", ".join(map(repr, times[:_NAMED]))
+    if len(times) > _NAMED:
+        named += f" and {len(times) - _NAMED} more"
+    if "activity" not in parts and "time" in parts and len(times) > 1:
+        facts.problems.append(
+            f"{1 + len(times)} columns hold times ({parts['time'].column!r}, {named}), and none looks like the "
+            "activity: if each is the time of one activity, write a row for each event first (pandas: .melt)"
+        )
+    elif {"case", "activity", "time"} <= parts.keys():
+        case = guessing.filled_down(columns[parts["case"].column])
+        changing = [name for name in times if not guessing.constant_in(columns[name], case)]
+        if len(changing) >= _WIDE:
+            facts.notes.append(
+                f"{1 + len(times)} columns hold times ({parts['time'].column!r}, {named}): if each is the time of one "
+                "activity, case and activity above are wrong; write a row for each event first (pandas: .melt)"
+            )
+        elif changing:
+            facts.notes.append(
+                f"events are ordered by {parts['time'].column!r}, and {', '.join(map(repr, changing))} holds times as "
+                "well: if that is the time to order by, name it with --columns time=..."
+            )
+
+
+_HOUR = re.compile(r"(?<![\d:])(\d{1,2}):\d{2}(?!\d)(?!.*[AaPp]\.?[Mm])", re.ASCII)
+"""The hour of a time of day, if it is not followed by AM or PM."""
+
+
+def _have_half_a_day(times: Column) -> bool:
+    """Return whether times have each hour from 1 to 12 and no other, as a clock without AM and PM shows them."""
+    hours = set()
+    for value in times.values:
+        match = _HOUR.search(str(value))
+        if match is None:
+            return False
+        hours.add(int(match[1]))
+        if not 1 <= int(match[1]) <= _NOON:
+            return False
+    return len(hours) == _NOON
 
 
 def _describe(

@@ -97,6 +97,7 @@ def readable_times(series: pd.Series, name: str, reading: Reading, place_of: Pla
         instants, unreadable = _from_durations(series, name)
     elif unit is not None:
         instants, unreadable = _from_counts(series, name, UNITS[unit])
+        _report_shortened(series, name, UNITS[unit], reading)
     else:
         instants, unreadable = _TimeTexts(series, name, reading, place_of).read(form)
     return instants, faults + unreadable
@@ -198,6 +199,31 @@ def _from_counts(series: pd.Series, name: str, factor: int) -> tuple[Ints, list[
     beyond = f": {name} {OUTSIDE} if it counts the unit given; check the unit"
     faults = Fault.of(unreadable, bad_rows.TIME, no_number) + Fault.of(outside, bad_rows.YEAR, beyond)
     return instants, faults
+
+
+_EXPONENT = re.compile(r"\s*\d(?:[.,](\d*))?E\+?(\d\d?)\s*", re.IGNORECASE | re.ASCII)
+"""A long number as a spreadsheet shows and then saves it; its digits after the point, and the power of ten."""
+
+
+def _report_shortened(series: pd.Series, name: str, factor: int, reading: Reading) -> None:
+    """Report numbers such as 1.70928E+12, if they have too few digits for a second.
+
+    Of milliseconds that a spreadsheet has saved, nearly three hours have the same number. A program that writes numbers
+    so leaves out zeros at the end: then other times have more digits.
+    """
+    texts = {value for value in series.dropna().tolist() if isinstance(value, str)}
+    written = [match for match in map(_EXPONENT.fullmatch, texts) if match is not None]
+    if not written:
+        return
+    step = min(10 ** max(int(power) - len(decimals or ""), 0) for decimals, power in (m.groups() for m in written))
+    seconds = step * factor // SECOND
+    if seconds > 1:
+        n_rows = int(series.isin([match.string for match in written]).sum())
+        reading.say(
+            f"{name}: {n_rows} times are numbers that a spreadsheet has shortened, such as 1.70928E+12: they differ by "
+            f"steps of {seconds} seconds, and events of a case within a step stay in the order of the file; export "
+            "them without opening the file in a spreadsheet"
+        )
 
 
 def _scaled(text: str, factor: int) -> int:

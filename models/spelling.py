@@ -1,4 +1,4 @@
-"""Texts that differ in spelling alone: upper and lower case, spaces, and the encoding of accents.
+"""Texts that differ in spelling alone: upper and lower case, spaces, invisible characters, the encoding of accents.
 
 They are read as different values, since `Mb` and `mb` may be two. Everything that reads a log reports them.
 """
@@ -9,7 +9,7 @@ import unicodedata
 from collections.abc import Iterable
 from typing import Any
 
-DIFFERENCE = "only by upper and lower case, spaces or the encoding of accents"
+DIFFERENCE = "only by upper and lower case, spaces, invisible characters or the encoding of accents"
 """Describe for people how two spellings of one text differ."""
 
 
@@ -35,4 +35,14 @@ def spelled_twice(values: Iterable[Any]) -> list[int]:
 
 def _form(text: str) -> str:
     """Return what all spellings of a text have in common."""
-    return unicodedata.normalize("NFC", " ".join(text.split()).casefold())
+    return unicodedata.normalize("NFC", " ".join(without_invisible(text).split()).casefold())
+
+
+def without_invisible(text: str) -> str:
+    """Return a text without characters that nobody sees: spaces of no width, byte order marks, soft hyphens.
+
+    Web pages and joined files leave them. Case ids with and without one look the same, and are two.
+    """
+    if text.isprintable():  # none of these characters is
+        return text
+    return "".join(letter for letter in text if unicodedata.category(letter) != "Cf")

@@ -20,10 +20,19 @@ def command(
     json: options.Json = False,
 ) -> None:
     """Restore the operator's folder; exit 4 if the store has releases that the backup does not contain."""
+    from stream.ledger.layout import OperatorLayout
     from stream.operator.backup import restore
 
     about = restore(file, folder, store or None)
+    key = OperatorLayout(folder).key
     if json:
         emit_json({"folder": str(folder), **about})
     else:
-        tables().print(f"{folder}: {about['entries']} ledger entries restored")
+        console = tables()
+        console.print(f"{folder}: {about['entries']} ledger entries restored")
+        if not key.exists():
+            console.print(
+                f"the pseudonym key is not in the backup, and nothing continues without it: put the key of the lost "
+                f"folder at {key}, or give it with VEILSTREAM_KEY_FILE; do not create a new one",
+                soft_wrap=True,
+            )

@@ -72,9 +72,11 @@ def backup(output: Path, target: Path, *, with_key: bool = False) -> About:
             if unnamed is not None:
                 _take(tar, in_backup, operator, unnamed, as_well=layout.release(seal.publication, seal.sequence))
         _take(tar, in_backup, operator, operator)
-        if with_key and layout.key.is_file():
+        # A key that is given from outside is in no file of the folder.
+        has_key = with_key and layout.key.is_file()
+        if has_key:
             tar.add(layout.key, KEY)
-        about: About = {"version": VERSION, "entries": len(entries), "with_key": with_key}
+        about: About = {"version": VERSION, "entries": len(entries), "with_key": has_key}
         _add_about(tar, about)
     return about
 

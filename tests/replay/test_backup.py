@@ -113,6 +113,31 @@ def test_it_is_private_from_its_first_byte(world: Path, monkeypatch: pytest.Monk
     assert stat.S_IMODE((world / "b.tar.gz").stat().st_mode) == 0o600
 
 
+@pytest.mark.parametrize("with_key", [True, False])
+def test_restore_says_whether_the_key_is_missing(
+    world: Path, capsys: pytest.CaptureFixture[str], with_key: bool
+) -> None:
+    """The folder looked restored, and the next start refused it."""
+    replay(world)
+    options = ["--with-key"] if with_key else []
+    assert veilstream(["backup", str(world / "out"), str(world / "b.tar.gz"), *options]) == 0
+    shutil.rmtree(world / "out" / "operator")
+    capsys.readouterr()
+    assert veilstream(["restore", str(world / "b.tar.gz"), str(world / "out")]) == 0
+    printed = capsys.readouterr().out
+    assert printed.count("the pseudonym key is not in the backup") == (0 if with_key else 1)
+    assert (str(world / "out" / "operator" / "key") in printed) is not with_key
+
+
+def test_a_backup_of_a_folder_without_a_key_does_not_claim_one(world: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The key was given from outside: whoever asked for it in the backup would look for it there in vain."""
+    replay(world)
+    (world / "out" / "operator" / "key").unlink()
+    capsys.readouterr()
+    assert veilstream(["backup", str(world / "out"), str(world / "b.tar.gz"), "--with-key"]) == 0
+    assert "without the key" in capsys.readouterr().out
+
+
 def test_a_header_with_an_absurd_number_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A damaged byte can make a length of it that no machine can count to."""
     extended = tarfile.TarInfo("././@PaxHeader")

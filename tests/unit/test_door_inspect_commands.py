@@ -310,6 +310,6 @@ def test_case_ids_that_differ_by_spaces_or_by_a_fraction_of_zero_are_counted(
     notes = _notes(capsys, str(path))
     (note,) = [note for note in notes if "spaces around" in note]
     assert note.startswith(
-        "4 case ids differ from another one only by spaces around them, by upper and lower case or by .0 at the end"
+        "4 case ids differ from another one only by spaces around them, by upper and lower case, by .0 at the end"
     )
     assert not [note for note in notes if "missing one" in note]

@@ -1,0 +1,176 @@
+"""Exports as hospitals and tools write them: what inspect would have read wrongly without a word."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from connectors import read_log
+from connectors.reading import Reading
+from models.spelling import spelled_twice
+from stream.commands import execute
+
+BEGIN = datetime(2024, 3, 1, 8, tzinfo=UTC)
+STEPS = ("Aufnahme", "Visite", "Entlassung")
+CASES = 40
+
+
+def table_of(path: Path, header: str, row: Any, separator: str = ",") -> Path:
+    """Write a row for each event: `row(case, step, time)`, a list of texts."""
+    lines = [header]
+    for case in range(CASES):
+        for step, activity in enumerate(STEPS):
+            lines.append(
+                separator.join(row(100_000 + case, activity, BEGIN + timedelta(minutes=97 * case + 13 * step)))
+            )
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+def inspected(capsys: pytest.CaptureFixture[str], path: Path, *options: str) -> dict[str, Any]:
+    execute(["inspect", str(path), *options, "--json"])
+    found: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return found
+
+
+def part(found: dict[str, Any], name: str) -> list[str]:
+    return [column["name"] for column in found["columns"] if column["part"] == name]
+
+
+def test_the_time_of_day_of_sap_is_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The activity became the case, the diagnosis the activity, and the hours were an attribute."""
+    path = table_of(
+        tmp_path / "sap.csv",
+        "FALNR,VORGANG,DATUM,UZEIT,DIAGNOSE",
+        lambda case, step, time: [str(case), step, f"{time:%Y%m%d}", f"{time:%H%M%S}", "AB"[case % 2]],
+    )
+    found = inspected(capsys, path)
+    assert (part(found, "case"), part(found, "activity"), part(found, "time")) == (["FALNR"], ["VORGANG"], ["DATUM"])
+    assert any(problem.startswith("'DATUM' has days and 'UZEIT' the time of day") for problem in found["problems"])
+
+
+def test_numbers_of_six_digits_are_no_time_of_day(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = table_of(
+        tmp_path / "log.csv",
+        "FALNR,VORGANG,DATUM,MENGE",
+        lambda case, step, time: [str(case), step, f"{time:%Y%m%d}", f"{time:%H%M%S}"],
+    )
+    assert not any("the time of day" in problem for problem in inspected(capsys, path)["problems"])
+
+
+@pytest.mark.parametrize(
+    ("form", "n_notes"),
+    [("{:%Y-%m-%d %I:%M:%S}", 1), ("{:%Y-%m-%d %H:%M:%S}", 0), ("{:%m/%d/%Y %I:%M:%S %p}", 0)],
+    ids=["12-hours", "24-hours", "with-pm"],
+)
+def test_a_clock_of_twelve_hours_is_noted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], form: str, n_notes: int
+) -> None:
+    """Afternoons came before mornings, and each case became a variant of its own."""
+    path = table_of(
+        tmp_path / "log.csv", "case,activity,time", lambda case, step, time: [str(case), step, form.format(time)]
+    )
+    notes = inspected(capsys, path)["notes"]
+    assert sum("clock of 12 hours" in note for note in notes) == n_notes
+
+
+def test_office_hours_are_no_clock_of_twelve_hours(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = table_of(
+        tmp_path / "log.csv",
+        "case,activity,time",
+        lambda case, step, time: [str(case), step, f"2024-01-{1 + case % 28:02} {8 + STEPS.index(step):02}:00:00"],
+    )
+    assert not any("clock of 12 hours" in note for note in inspected(capsys, path)["notes"])
+
+
+@pytest.mark.parametrize(
+    ("form", "separator", "found"),
+    [
+        ("{:.5E}", ",", "differ by steps of 10000 seconds"),
+        ("{:.5E}", ";", "differ by steps of 10000 seconds"),
+        ("{:.12E}", ",", ""),
+        ("{:.0f}", ",", ""),
+    ],
+    ids=["saved-by-a-spreadsheet", "with-decimal-commas", "all-digits", "plain"],
+)
+def test_milliseconds_that_a_spreadsheet_shortened_are_reported(
+    tmp_path: Path, form: str, separator: str, found: str
+) -> None:
+    """Events within three hours had one time, and the order of the file became the order of the trace."""
+
+    def row(case: int, step: str, time: datetime) -> list[str]:
+        written = form.format(time.timestamp() * 1000)
+        return [str(case), step, written.replace(".", ",") if separator == ";" else written]
+
+    path = table_of(tmp_path / "log.csv", separator.join(["case", "activity", "time"]), row, separator)
+    notes: list[str] = []
+    read_log(path, reading=Reading(time_format="ms", say=notes.append))
+    shortened = [note for note in notes if "shortened" in note]
+    assert len(shortened) == bool(found)
+    assert all(f"time: {CASES * len(STEPS)} times" in note and found in note for note in shortened)
+
+
+def test_numbers_without_zeros_at_the_end_are_not_shortened(tmp_path: Path) -> None:
+    """1.7E+12 is exact if the other times have all their digits."""
+    path = tmp_path / "log.csv"
+    path.write_text("case,activity,time\n1,a,1.7E+12\n1,b,1.700000123456E+12\n", encoding="utf-8")
+    notes: list[str] = []
+    read_log(path, reading=Reading(time_format="ms", say=notes.append))
+    assert not any("shortened" in note for note in notes)
+
+
+@pytest.mark.parametrize("unit", ["s", "ms"])
+def test_numbers_of_a_unit_are_no_days(tmp_path: Path, capsys: pytest.CaptureFixture[str], unit: str) -> None:
+    """The note said that the times have no time of day."""
+    factor = {"s": 1, "ms": 1000}[unit]
+    path = table_of(
+        tmp_path / "log.csv",
+        "case,activity,time",
+        lambda case, step, time: [str(case), step, f"{time.timestamp() * factor:.1f}"],
+    )
+    assert not any("without a time of day" in note for note in inspected(capsys, path)["notes"])
+
+
+def test_a_column_for_each_activity_is_noted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The advice was to name a column of activities, which the table does not have."""
+    rows = []
+    for case in range(CASES):
+        times = [f"{BEGIN + timedelta(hours=5 * case + step):%Y-%m-%dT%H:%M:%SZ}" for step in range(4)]
+        rows.append([f"P{case}", ("flu", "cold")[case % 2], ("A", "B", "C")[case % 3], *times])
+    for header, is_problem in [("case_id,diagnosis,ward", True), ("Patient,Diagnose,Station", False)]:
+        path = tmp_path / "wide.csv"
+        lines = [f"{header},Admission,Triage,Surgery,Discharge", *(",".join(row) for row in rows)]
+        path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        found = inspected(capsys, path)
+        shown = [text for text in found["problems" if is_problem else "notes"] if "columns hold times" in text]
+        assert [
+            text.startswith("4 columns hold times ('Admission', 'Triage', 'Surgery', 'Discharge')") or is_problem
+            for text in shown
+        ] == [True]
+
+
+def test_the_time_that_orders_is_named_beside_others(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Begin and end of each event in columns: an order by the end is another one."""
+
+    def row(case: int, step: str, time: datetime) -> list[str]:
+        return [str(case), step, f"{time:%Y-%m-%dT%H:%M:%SZ}", f"{time + timedelta(minutes=40):%Y-%m-%dT%H:%M:%SZ}"]
+
+    path = table_of(tmp_path / "log.csv", "case_id,activity,start_time,end_time", row)
+    (note,) = [note for note in inspected(capsys, path)["notes"] if "ordered by" in note]
+    assert note.startswith("events are ordered by 'end_time', and 'start_time' holds times as well")
+
+    def with_birth(case: int, step: str, time: datetime) -> list[str]:
+        return [str(case), step, f"19{case % 100:02}-05-01", f"{time:%Y-%m-%dT%H:%M:%SZ}"]
+
+    path = table_of(tmp_path / "log.csv", "case_id,activity,birthday,end_time", with_birth)
+    assert not any("ordered by" in note for note in inspected(capsys, path)["notes"])
+
+
+@pytest.mark.parametrize("invisible", ["\u200b", "\ufeff", "\u00ad", "\u200e"])
+def test_values_with_invisible_characters_are_spellings(invisible: str) -> None:
+    """Two values that look the same: C bounds the share of each alone."""
+    assert spelled_twice(["HIV", f"H{invisible}IV", "flu", f"cold{invisible}"]) == [0, 1]

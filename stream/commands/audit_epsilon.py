@@ -6,8 +6,8 @@ A mechanism runs, or the whole pipeline around it.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -71,6 +71,8 @@ def command(
 
     A bound below the claim proves nothing. A bound above it, or an output that the neighbour cannot have, refutes it.
     """
+    from models.dp.synthesis.neighbours import StagePair
+
     default_runs, default_epsilon = (200, "0.1") if pipeline else (1000, "1")
     runs = default_runs if runs is None else runs
     if runs < 20 or not 0 < alpha < 1:
@@ -87,15 +89,17 @@ def command(
         raise InputError("--cases concerns a series of releases: add --pipeline")
     if pipeline:
         pairs, claim = _pipeline(built, cases)
+        _refuse_blindness(claim, pairs, runs, alpha)
+        claimed_pairs = [StagePair(pair, claim) for pair in pairs]
     else:
-        # A release of dp-model is no log; its whole is among its stages.
-        pairs, claim = [] if built.kind == "dp-model" else _pairs(built, counts), _claim(built)
-    claims = [claim] * len(pairs)
-    if not pipeline and built.kind in WITH_STAGES:
-        stages = _stages(built.kind, claim)
-        pairs += [stage.pair for stage in stages]
-        claims += [stage.claim for stage in stages]
-    document = _document(built, claim, pairs, claims, runs, alpha, pipeline=pipeline)
+        claim = _claim(built)
+        claimed_pairs = []
+        if built.kind != "dp-model":  # a release of it is no log; its whole is among its stages
+            claimed_pairs += [StagePair(pair, claim) for pair in _pairs(built, counts)]
+        if built.kind in WITH_STAGES:
+            claimed_pairs += _stages(built.kind, claim)
+    audited = _audited(claimed_pairs, runs, alpha)
+    document = _document(built, claim, audited, runs, alpha, pipeline=pipeline)
     if json:
         emit_json(document)
     else:
@@ -184,24 +188,62 @@ def _pipeline(built: Mechanism, cases: str) -> tuple[list[NeighbourPair], Charge
     return pipeline_pairs(settings, scene, (*VICTIMS, *BYTE_VICTIMS)), claimed(settings, scene)
 
 
-def _findings(
-    pairs: list[NeighbourPair], claims: list[Charge], runs: int, alpha: float
-) -> list[tuple[NeighbourPair, Finding, Power, float | None]]:
-    """Return the finding of each pair, the power of its runs, and the epsilon that they refute with chance .95."""
+@dataclass(frozen=True, slots=True)
+class AuditedPair:
+    """The audit of one pair of neighbouring logs.
+
+    Parameters
+    ----------
+    pair
+        The two logs.
+    finding
+        Lower bound on epsilon.
+    power
+        What the runs can show.
+    refuted_epsilon
+        The least true epsilon of a step that they refute with chance .95; None without a claim, or if there is none.
+    """
+
+    pair: NeighbourPair
+    finding: Finding
+    power: Power
+    refuted_epsilon: float | None
+
+    def json(self, claimed: float | None) -> Mapping[str, Any]:
+        """Return the row of `audit-epsilon --json`; `claimed` is epsilon of one step, None without a claim."""
+        excess = None
+        if self.refuted_epsilon is not None and claimed:
+            excess = self.refuted_epsilon / claimed - 1.0
+        return {
+            "pair": self.pair.name,
+            "steps": self.pair.steps,
+            "epsilon_lower": None if math.isinf(self.finding.epsilon) else self.finding.epsilon,
+            "unbounded": self.finding.unbounded,
+            "witness": self.finding.witness,
+            "power": {
+                "largest_epsilon": self.power.epsilon,
+                "least_probability": None if claimed is None else self.power.probability,
+                "epsilon_seen_95": self.refuted_epsilon,
+                "excess_seen_95": excess,
+            },
+        }
+
+
+def _audited(claimed_pairs: Sequence[StagePair], runs: int, alpha: float) -> list[AuditedPair]:
+    """Audit each pair against its claim."""
     from models.dp.audit import audit, power, seen_epsilon
 
-    findings = []
-    level = alpha / len(pairs)  # of each pair, so that all together keep alpha
+    audited = []
+    level = alpha / len(claimed_pairs)  # of each pair, so that all together keep alpha
     with progress() as bar:
-        task = bar.add_task("neighbouring logs", total=len(pairs))
-        for pair, claim in zip(pairs, claims, strict=True):
-            claimed, delta = float(claim.epsilon), _delta(claim, pair)
+        for claimed_pair in bar.track(claimed_pairs, description="neighbouring logs"):
+            pair, claim = claimed_pair.pair, claimed_pair.claim
+            epsilon, delta = float(claim.epsilon), _delta(claim, pair)
             finding = audit(pair, runs, delta=delta, alpha=level)
-            power_of_runs = power(runs, claimed, delta=delta, alpha=level, steps=pair.steps)
-            refuted_epsilon = seen_epsilon(runs, claimed, delta=delta, alpha=level, steps=pair.steps)
-            findings.append((pair, finding, power_of_runs, refuted_epsilon if claim.epsilon else None))
-            bar.advance(task)
-    return findings
+            power_of_runs = power(runs, epsilon, delta=delta, alpha=level, steps=pair.steps)
+            refuted_epsilon = seen_epsilon(runs, epsilon, delta=delta, alpha=level, steps=pair.steps)
+            audited.append(AuditedPair(pair, finding, power_of_runs, refuted_epsilon if claim.epsilon else None))
+    return audited
 
 
 def _delta(claim: Charge, pair: NeighbourPair) -> float:
@@ -240,66 +282,28 @@ def _exposure(log: Any) -> Any:
 
 
 def _document(
-    built: Mechanism,
-    claim: Charge,
-    pairs: list[NeighbourPair],
-    claims: list[Charge],
-    runs: int,
-    alpha: float,
-    *,
-    pipeline: bool,
+    built: Mechanism, claim: Charge, audited: Sequence[AuditedPair], runs: int, alpha: float, *, pipeline: bool
 ) -> Mapping[str, Any]:
     claimed = float(claim.epsilon) if claim.epsilon else None
-    if pipeline:
-        _refuse_blindness(claim, pairs, runs, alpha)
-    findings = _findings(pairs, claims, runs, alpha)
-    unbounded = any(finding.unbounded for _, finding, _, _ in findings)
+    unbounded = any(row.finding.unbounded for row in audited)
     verdict = "no claim" if claimed is None else "consistent"
     if unbounded:
         verdict = "unbounded"
-    if claimed is not None and any(finding.refutes(claimed, pair.steps) for pair, finding, _, _ in findings):
+    if claimed is not None and any(row.finding.refutes(claimed, row.pair.steps) for row in audited):
         verdict = "refuted"
-    rows = [
-        _row(pair, finding, power_of_runs, refuted_epsilon, claimed)
-        for pair, finding, power_of_runs, refuted_epsilon in findings
-    ]
     largest = None
     if not unbounded:
-        largest = max(finding.epsilon / pair.steps for pair, finding, _, _ in findings)
+        largest = max(row.finding.epsilon / row.pair.steps for row in audited)
     return {
         "mechanism": built.model_dump(mode="json"),
         "audited": "pipeline" if pipeline else "mechanism",
         "claimed": None if claimed is None else {"epsilon": claimed, "delta": float(claim.delta)},
         "runs": runs,
         "alpha": alpha,
-        "pairs": rows,
+        "pairs": [row.json(claimed) for row in audited],
         "epsilon_lower": largest,
         "unbounded": unbounded,
         "verdict": verdict,
-    }
-
-
-def _row(
-    pair: NeighbourPair,
-    finding: Finding,
-    power_of_runs: Power,
-    refuted_epsilon: float | None,
-    claimed: float | None,
-) -> Mapping[str, Any]:
-    """Return the finding of one pair as JSON."""
-    excess = refuted_epsilon / claimed - 1.0 if refuted_epsilon is not None and claimed else None
-    return {
-        "pair": pair.name,
-        "steps": pair.steps,
-        "epsilon_lower": None if math.isinf(finding.epsilon) else finding.epsilon,
-        "unbounded": finding.unbounded,
-        "witness": finding.witness,
-        "power": {
-            "largest_epsilon": power_of_runs.epsilon,
-            "least_probability": None if claimed is None else power_of_runs.probability,
-            "epsilon_seen_95": refuted_epsilon,
-            "excess_seen_95": excess,
-        },
     }
 
 

@@ -250,7 +250,9 @@ def read_generally(
         try:
             reader.take(tags_left)
         except (ValueError, OverflowError) as error:
-            raise refusal(error, path, line_of(path, passed + len(chunk) - length_hint(tags_left) - 1)) from None
+            # The tag that failed is the last one that was taken from the chunk.
+            failed_tag = passed + len(chunk) - length_hint(tags_left) - 1
+            raise refusal(error, path, line_of(path, failed_tag)) from None
         passed += len(chunk)
     log = collector.log()
     if say is not None and collector.nested:

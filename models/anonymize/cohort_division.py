@@ -63,6 +63,13 @@ Otherwise rare activities are lost in the very cohort that has enough cases of t
 more frequent, and enter before them.
 """
 
+WAIT_FROM, LEAVE_FROM, WAIT_TO = RAISE / 2, 0.6, 0.7
+"""Thresholds of the random number that chooses a proposal (`_Search._proposal`).
+
+Cases wait from `WAIT_FROM` to `WAIT_TO`, and waiting cases leave from `LEAVE_FROM` on. Where ranges overlap, a proposal
+does both.
+"""
+
 WHOLE = 0.2
 """Share of proposals in which all cases that gain by it change sides, and not only some of them."""
 
@@ -465,13 +472,13 @@ class _Search:
     def _proposal(self, best: DivisionTrial, generator: np.random.Generator) -> tuple[Flags, tuple[int, ...]]:
         """Return a random neighbour of a division.
 
-        One random number `kind` decides what changes (with RAISE = .3):
+        One random number `kind` decides what changes:
 
-            kind from    0        .15            .3      .6             .7
+            kind from    0        WAIT_FROM      RAISE   LEAVE_FROM     WAIT_TO
             change       toggle   toggle, wait   wait    leave, wait    leave
 
         toggle: a lost item becomes a priority item, or one of these does not. wait: cases that gain by it wait.
-        leave: waiting cases leave; below .6 this replaces `wait` if no case would gain by waiting.
+        leave: waiting cases leave; below LEAVE_FROM this replaces `wait` if no case would gain by waiting.
         """
         chosen, first = best.tried.copy(), best.first
         gain_by_waiting = np.where(chosen, self.expected - best.kept, 0)
@@ -481,10 +488,10 @@ class _Search:
         item = self._lost_item(best, generator) if kind < RAISE else None
         if item is not None:
             chosen, first = self._toggle_priority(best, item)
-        elif len(waiting) and (kind >= 0.6 or not len(gaining)):
+        elif len(waiting) and (kind >= LEAVE_FROM or not len(gaining)):
             gain_by_leaving = self._joining(best)[waiting] - self.expected[waiting]
             chosen[_some(waiting, gain_by_leaving, generator)] = True
-        if len(gaining) and RAISE / 2 < kind < 0.7:
+        if len(gaining) and WAIT_FROM < kind < WAIT_TO:
             chosen[_some(gaining, gain_by_waiting[gaining], generator)] = False
         return chosen, first
 

@@ -276,6 +276,10 @@ def _of_json(path: Path) -> Objects:
     )
 
 
+_RELATIONS = ("relationship", "relobj", "object")
+"""Elements of an event that name one of its objects: writers of OCEL 2.0 differ in it."""
+
+
 def _of_xml(path: Path) -> Objects:
     events: list[tuple[str, str, str]] = []
     things: list[tuple[str, str]] = []
@@ -286,7 +290,8 @@ def _of_xml(path: Path) -> Objects:
     def start(tag: str, attributes: list[str]) -> None:
         attribute = dict(zip(attributes[::2], attributes[1::2], strict=True))
         # OCEL 1.0 begins with globals, and writes ids and times as elements of their own.
-        version_1_seen.extend(["global"] if tag == "global" and places == ["log"] else [])
+        if places == ["log"] and tag == "global":
+            version_1_seen.append(tag)
         if version_1_seen:
             places.append(tag)
             return
@@ -294,15 +299,15 @@ def _of_xml(path: Path) -> Objects:
             events.append((_needed(attribute, "id"), _needed(attribute, "type"), _needed(attribute, "time")))
         elif places == ["log", "objects"] and tag == "object":
             things.append((_needed(attribute, "id"), _needed(attribute, "type")))
-        elif (
-            places[1:3] == ["events", "event"]
-            and tag in ("relationship", "relobj", "object")
-            and "object-id" in attribute
-        ):
-            pairs.append((events[-1][0], attribute["object-id"]))
+        elif places[1:3] == ["events", "event"] and tag in _RELATIONS and "object-id" in attribute:
+            event_id, _, _ = events[-1]
+            pairs.append((event_id, attribute["object-id"]))
         places.append(tag)
 
-    for _ in elements(path, start, lambda _: places.__delitem__(-1)):
+    def end(_tag: str) -> None:
+        places.pop()
+
+    for _ in elements(path, start, end):
         pass
     if not events and not things:
         if version_1_seen:

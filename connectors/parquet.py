@@ -72,12 +72,15 @@ def read_row_groups(path: Path, reading: Reading) -> EventLog | None:
             return None
         texts = [name for name in header if name != names.time]
         with pq.ParquetFile(path, read_dictionary=texts) as file:
-            time, columns = _columns_of_groups(file, names.time, texts)
+            content = _columns_of_groups(file, names.time, texts)
     except (pa.ArrowException, OSError, ValueError, InputError):
         return None
+    if content is None:
+        return None
+    time, columns = content
     owner, activity = columns.pop(names.case), columns.pop(names.activity)
-    blank_ids = any(not case.strip() for case in owner.values)
-    if time is None or blank_ids or not _complete(owner) or not _complete(activity):
+    has_blank_ids = any(not case.strip() for case in owner.values)
+    if has_blank_ids or not _complete(owner) or not _complete(activity):
         return None
     note = recognised_columns(header, reading.columns, names)
     try:
@@ -103,23 +106,24 @@ def _has_plain_columns(header: list[str], kinds: dict[str, Any], time: str, need
     return kinds[time] == pa.timestamp("ns", tz="UTC") and texts_only
 
 
-def _columns_of_groups(file: Any, time: str, texts: list[str]) -> tuple[Ints | None, dict[str, Column]]:
-    """Return times and texts of all row groups; times are None if one is missing or out of range."""
+def _columns_of_groups(file: Any, time: str, texts: list[str]) -> tuple[Ints, dict[str, Column]] | None:
+    """Return times and texts of all row groups; None if a time is missing or out of range."""
     import pyarrow as pa
 
     moments, coded = [np.zeros(0, dtype=np.int64)], {name: _Coded() for name in texts}
     for group in range(file.num_row_groups):
         part = file.read_row_group(group)
         if part.column(time).null_count:
-            return None, {name: column.column() for name, column in coded.items()}
+            return None
         moments.append(part.column(time).cast(pa.int64()).to_numpy())
         for name, column in coded.items():
             for chunk in part.column(name).chunks:
                 column.add(chunk)
     times = np.concatenate(moments)
     moments.clear()
-    columns = {name: column.column() for name, column in coded.items()}
-    return (times if _has_known_years(times) else None), columns
+    if not _has_known_years(times):
+        return None
+    return times, {name: column.column() for name, column in coded.items()}
 
 
 def _has_known_years(time: Ints) -> bool:

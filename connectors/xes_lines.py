@@ -38,9 +38,12 @@ Bytes = npt.NDArray[np.uint8]
 Words = npt.NDArray[np.uint64]
 
 _EVENT, _EVENT_END = (np.frombuffer(text, dtype=np.uint8) for text in (b"<event>\n", b"</event>\n"))
-_DIGIT, _NEWLINE, _BLANK, _TAB, _PLUS, _MINUS = (np.uint8(ord(letter)) for letter in "0\n \t+-")
+_NEWLINE, _BLANK, _TAB = (np.uint8(ord(letter)) for letter in "\n \t")
+_ZERO, _PLUS, _MINUS, _COLON, _POINT, _T = (np.uint8(ord(letter)) for letter in "0+-:.T")
 _PRIME, _BEGIN, _FOLD = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xCBF29CE484222325), np.uint64(29)
 _SECOND = 1_000_000_000
+_DAYS_TO_1970 = 719_468
+"""Days from the first of March of year 0 to 1970-01-01."""
 
 OTHER = -1
 """Result of `scan` for a file with another layout."""
@@ -230,11 +233,11 @@ def _read_time(data, begin, end, prefix, suffix, events_out, event):  # type: ig
     fraction = zone - at - 20
     if (fraction != 3 and fraction != 6 and fraction != 9) or not _begins_with(data, zone + 6, suffix):
         return
-    if not (_between(data, at, 4, 45) and _between(data, at, 7, 45) and _between(data, at, 10, 84)):
+    if data[at + 4] != _MINUS or data[at + 7] != _MINUS or data[at + 10] != _T:
         return
-    if not (_between(data, at, 13, 58) and _between(data, at, 16, 58) and _between(data, at, 19, 46)):
+    if data[at + 13] != _COLON or data[at + 16] != _COLON or data[at + 19] != _POINT:
         return
-    if (data[zone] != _PLUS and data[zone] != _MINUS) or data[zone + 3] != 58:
+    if (data[zone] != _PLUS and data[zone] != _MINUS) or data[zone + 3] != _COLON:
         return
     year, month, day = _digits(data, at, 4), _digits(data, at + 5, 2), _digits(data, at + 8, 2)
     hour, minute, second = _digits(data, at + 11, 2), _digits(data, at + 14, 2), _digits(data, at + 17, 2)
@@ -257,16 +260,11 @@ def _read_time(data, begin, end, prefix, suffix, events_out, event):  # type: ig
 
 
 @part
-def _between(data, at, place, letter):  # type: ignore[no-untyped-def]
-    return data[at + place] == letter
-
-
-@part
 def _digits(data, at, count):  # type: ignore[no-untyped-def]
     """Return a whole number, or -1 if it is none."""
     number = np.int64(0)
     for k in range(count):
-        digit: Any = np.int64(data[at + k]) - 48
+        digit: Any = np.int64(data[at + k]) - np.int64(_ZERO)
         if digit < 0 or digit > 9:
             return -1
         number = number * 10 + digit
@@ -289,7 +287,7 @@ def _since(year, month, day):  # type: ignore[no-untyped-def]
     month = (month + 9) % 12
     days_before_year = 365 * year + year // 4 - year // 100 + year // 400
     days_before_month = (month * 153 + 2) // 5
-    return days_before_year + days_before_month + day - 1 - 719468
+    return days_before_year + days_before_month + day - 1 - _DAYS_TO_1970
 
 
 def no_lines() -> DistinctLines:

@@ -446,34 +446,47 @@ class _Publication:
             return
         totals = self.account.at_seal[number]
         paid = paid or Charge()
-        summed, process_summed = totals.spending.summed, totals.process_spending.summed
         if self.account.accounting.kind == "zcdp":
-            stated_rhos = budget.get("zcdp") or {}
-            for name, charged in (("rho", paid), ("spent", summed), ("process", process_summed)):
-                stated_rho, rho = stated_rhos.get(name), shown(charged.rho)
-                if stated_rho != rho:
-                    self._wrong("budget", f"says rho {stated_rho} ({name}), the ledger {rho}", number)
+            self._rhos(number, budget.get("zcdp") or {}, paid)
 
-        # Each amount that the manifest states, with the ledger's own and the words for the message.
+        # What the manifest states as spent, what the ledger has charged, and the words for the message.
         accounting = self._accounting(budget)
-        spent, rule = _loss_as_stated(accounting, totals.spending, budget["spent"])
-        amounts = [(budget, accounting.loss(paid), "costs"), (budget["spent"], spent, "says as spent")]
-        rules = [(budget["spent"], rule)]
+        spent = _loss_as_stated(accounting, totals.spending, budget["spent"])
+        losses = [(budget["spent"], spent, "says as spent")]
         if "process" in budget:  # not in manifests of programs before
-            process_spent = budget["process"]["spent"]
-            by_process, rule = _loss_as_stated(accounting, totals.process_spending, process_spent)
-            amounts.append((process_spent, by_process, "says as spent by the process"))
-            rules.append((process_spent, rule))
-        for stated, rule in rules:
-            if stated.get("rule", rule) != rule:
-                self._wrong("budget", f"says that its spending is {stated['rule']}, by the ledger it is {rule}", number)
-        for stated, right, claim in amounts:
-            for unit, amount in (("epsilon", right.epsilon), ("delta", right.delta)):
-                if stated.get(unit) not in (shown(amount), float(amount)):
-                    self._wrong("budget", f"{claim} {stated.get(unit)} {unit}, the ledger {shown(amount)}", number)
+            by_process = budget["process"]["spent"]
+            process_spent = _loss_as_stated(accounting, totals.process_spending, by_process)
+            losses.append((by_process, process_spent, "says as spent by the process"))
+        for stated, right, _ in losses:
+            if stated.get("rule", right.rule) != right.rule:
+                text = f"says that its spending is {stated['rule']}, by the ledger it is {right.rule}"
+                self._wrong("budget", text, number)
+        self._amounts(number, budget, accounting.loss(paid), "costs")
+        for stated, right, claim in losses:
+            self._amounts(number, stated, right.charge, claim)
         limit = budget.get("limit")
-        if limit is not None and float(spent.epsilon) > limit:
-            self._wrong("budget", f"was sealed with {shown(spent.epsilon)} spent, above its limit {limit}", number)
+        if limit is not None and float(spent.charge.epsilon) > limit:
+            text = f"was sealed with {shown(spent.charge.epsilon)} spent, above its limit {limit}"
+            self._wrong("budget", text, number)
+
+    def _rhos(self, number: int, stated: Mapping[str, Any], paid: Charge) -> None:
+        """Check the rho of a release, and of everything that the publication and the process had spent."""
+        totals = self.account.at_seal[number]
+        charges = (
+            ("rho", paid),
+            ("spent", totals.spending.summed),
+            ("process", totals.process_spending.summed),
+        )
+        for name, charge in charges:
+            rho = shown(charge.rho)
+            if stated.get(name) != rho:
+                self._wrong("budget", f"says rho {stated.get(name)} ({name}), the ledger {rho}", number)
+
+    def _amounts(self, number: int, stated: Mapping[str, Any], right: Charge, claim: str) -> None:
+        """Check a stated epsilon and delta against the ledger's."""
+        for unit, amount in (("epsilon", right.epsilon), ("delta", right.delta)):
+            if stated.get(unit) not in (shown(amount), float(amount)):
+                self._wrong("budget", f"{claim} {stated.get(unit)} {unit}, the ledger {shown(amount)}", number)
 
     def _accounting(self, budget: Mapping[str, Any]) -> Accounting:
         """Return the accounting by which a manifest shows charges: it states its own delta of conversion."""

@@ -21,10 +21,11 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
     from connectors.store.base import FileEntry
-    from models.eventlog import Column
+    from models.eventlog import Column, Ints
     from models.variants import VariantTable
     from stream.engine import Engine
     from stream.engine.contract import CountQuery
+    from stream.engine.dataset import ReleasedAttributes
     from stream.release.contract import Build, Exposure, Mechanism
 
 PANEL = "Engine"
@@ -223,15 +224,11 @@ class _EngineRun:
         return exposure, counted.changing_cases
 
     def _write(self, target: str, exposure: Exposure, build: Build) -> None:
-        import numpy as np
-
         from models.variants import VariantPlan
         from stream.engine import dataset
         from stream.engine.contract import ID_DIGITS, Draws
-        from stream.engine.source import common_values
         from stream.release.manifest import public_parameters, reading_notes
         from stream.release.public_files import carried
-        from stream.release.public_view import GROUP
 
         mechanism = self._request.mechanism
         assert exposure.cases is not None  # noqa: S101 - a table has them
@@ -240,19 +237,7 @@ class _EngineRun:
             leaving = dataset.made(plan, lambda size: [secrets.token_hex(ID_DIGITS // 2) for _ in range(size)])
         else:
             leaving = self._engine.leaving(plan, Draws(), self._report_step)
-        # Cases of each row of the table that leave, for the values that enough of them share.
-        rows_that_leave = build.origin[build.origin >= 0]
-        leave = np.zeros(exposure.log.n_cases, dtype=np.int64)
-        leave[rows_that_leave] = exposure.cases[rows_that_leave]
-        classes, least = exposure.log.case_attributes, getattr(mechanism, "K", GROUP)
-        public: dict[str, tuple[Any, ...]] = {}
-        by_row: dict[str, Column] = {}
-        for name in self._request.released:
-            if name in exposure.sensitive:  # a column of the table of variants
-                by_row[name] = common_values(classes[name], leave, least)
-            else:
-                public[name] = self._engine.values(name).values
-        shown = dataset.ReleasedAttributes(public, by_row)
+        shown = self._released_attributes(exposure, exposure.cases, build)
         parameters = public_parameters(mechanism, self._request.released)
         privacy = {
             "mechanism": mechanism.kind,
@@ -271,6 +256,27 @@ class _EngineRun:
             privacy={"anonymizations": privacy, "time_basis": build.time_basis},
             report_cases=lambda done: self._bar.update(self._task, completed=done),
         )
+
+    def _released_attributes(self, exposure: Exposure, cases: Ints, build: Build) -> ReleasedAttributes:
+        """Return the values of released attributes; of sensitive ones those that enough leaving cases share."""
+        import numpy as np
+
+        from stream.engine.dataset import ReleasedAttributes
+        from stream.engine.source import common_values
+        from stream.release.public_view import GROUP
+
+        rows_that_leave = build.origin[build.origin >= 0]
+        leaving_cases = np.zeros(exposure.log.n_cases, dtype=np.int64)  # of each row of the table of variants
+        leaving_cases[rows_that_leave] = cases[rows_that_leave]
+        least = getattr(self._request.mechanism, "K", GROUP)
+        public: dict[str, tuple[Any, ...]] = {}
+        by_row: dict[str, Column] = {}
+        for name in self._request.released:
+            if name in exposure.sensitive:  # a column of the table of variants
+                by_row[name] = common_values(exposure.log.case_attributes[name], leaving_cases, least)
+            else:
+                public[name] = self._engine.values(name).values
+        return ReleasedAttributes(public, by_row)
 
 
 def _manifest(

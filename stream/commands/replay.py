@@ -18,6 +18,8 @@ from stream.commands._output import emit_json, filled, grid, progress, show_reas
 from stream.ledger.layout import OperatorLayout
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from connectors.bad_rows import BadRows
     from models.eventlog import EventLog
     from stream.config.settings import Settings
@@ -217,19 +219,10 @@ SIGNS = {"withheld": "x", "rejected": "x", "held": "?", "waits": "?"}
 
 
 def _show(outcome: ReplayOutcome, output: Path, rows: Sequence[Mapping[str, Any]] | None = None) -> None:
-    from stream.operator.history import attacks_sentence
-
     verdicts = outcome.verdicts()
     show_verdicts(verdicts)
     console = tables()
-    rows_of: dict[str, list[Any]] = {}
-    reasons_of: dict[str, list[tuple[str, Any, Any]]] = {}
-    for name, number, time, *figures, reasons in outcome.rows():
-        rows_of.setdefault(name, []).append((SIGNS.get(number, number), time, *figures))
-        reasons_of.setdefault(name, []).append((str(number), time, reasons))
-    for name, rows_of_publication in rows_of.items():
-        console.print(filled(HEAD, rows_of_publication, title=name, word_columns=3))
-        show_reasons(console, reasons_of[name])
+    _show_attempts(console, outcome)
     if any(not (verdict.released or verdict.withheld or verdict.waiting or verdict.held) for verdict in verdicts):
         console.print(
             f"the log has {outcome.cases} cases; the window of a publication sets how many a release needs, and "
@@ -238,22 +231,8 @@ def _show(outcome: ReplayOutcome, output: Path, rows: Sequence[Mapping[str, Any]
     for warning in outcome.warnings():
         console.print(f"warning: {warning}", style="yellow")
     if rows is not None:
-        from stream.run.compare import SHOWN, cells
-
-        compared = grid(*SHOWN)
-        for line in rows:
-            compared.add_row(*cells(line))
-        console.print(compared)
-    for name, decision in outcome.decisions:
-        attacks = attacks_sentence(output, name, decision.sequence) if decision.sequence else ""
-        if attacks:
-            console.print(f"{name}, release {decision.sequence}: attacks on held-out cases. {attacks}")
-    for publication, number in outcome.held:
-        console.print(
-            f"release {number} of {publication} is held: look at it (veilstream serve {output}, or veilstream report "
-            f"{output}), then veilstream "
-            f"approve {publication} {number} -o {output} --by NAME --why TEXT, or reject"
-        )
+        _show_comparison(console, rows)
+    _show_attacks_and_held(console, outcome, output)
     for name, tail in outcome.tail.items():
         if tail["late"]:
             console.print(
@@ -263,3 +242,40 @@ def _show(outcome: ReplayOutcome, output: Path, rows: Sequence[Mapping[str, Any]
     console.print(
         f"{outcome.events} events in {outcome.seconds:.1f} s; releases: {output}/public, audits: {output}/operator"
     )
+
+
+def _show_attempts(console: Console, outcome: ReplayOutcome) -> None:
+    """Print a table of the attempts of each publication, and the reasons below it."""
+    rows_of: dict[str, list[Any]] = {}
+    reasons_of: dict[str, list[tuple[str, Any, Any]]] = {}
+    for name, number, time, *figures, reasons in outcome.rows():
+        rows_of.setdefault(name, []).append((SIGNS.get(number, number), time, *figures))
+        reasons_of.setdefault(name, []).append((str(number), time, reasons))
+    for name, rows_of_publication in rows_of.items():
+        console.print(filled(HEAD, rows_of_publication, title=name, word_columns=3))
+        show_reasons(console, reasons_of[name])
+
+
+def _show_comparison(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Print one line for each publication that is compared."""
+    from stream.run.compare import SHOWN, cells
+
+    compared = grid(*SHOWN)
+    for line in rows:
+        compared.add_row(*cells(line))
+    console.print(compared)
+
+
+def _show_attacks_and_held(console: Console, outcome: ReplayOutcome, output: Path) -> None:
+    """Print what attacks on held-out cases saw, and how to decide on the releases that wait for a person."""
+    from stream.operator.history import attacks_sentence
+
+    for name, decision in outcome.decisions:
+        attacks = attacks_sentence(output, name, decision.sequence) if decision.sequence else ""
+        if attacks:
+            console.print(f"{name}, release {decision.sequence}: attacks on held-out cases. {attacks}")
+    for publication, number in outcome.held:
+        console.print(
+            f"release {number} of {publication} is held: look at it (veilstream serve {output}, or veilstream report "
+            f"{output}), then veilstream approve {publication} {number} -o {output} --by NAME --why TEXT, or reject"
+        )

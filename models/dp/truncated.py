@@ -73,10 +73,21 @@ def kept(scale: float, least: int) -> float:
 
 
 def draw(source: NoiseSource, scale: float, least: int, size: int) -> Ints:
-    """Draw `size` values on -least .. least.
+    """Draw discrete Laplace noise on -least .. least, int64[size].
 
-    They are exact discrete Laplace draws; those beyond are drawn again (1 / `kept` draws for each value, so a rule
-    has at least `LEAST_KEPT` of them).
+    The draws are exact; those beyond are drawn again: 1 / `kept` draws for each value, so a rule keeps at least
+    `LEAST_KEPT` of them.
+
+    Parameters
+    ----------
+    source
+        Source of the noise.
+    scale
+        Scale of the untruncated noise.
+    least
+        Largest absolute value of a draw.
+    size
+        Number of draws.
     """
     noise = source.laplace(scale, size)
     while len(beyond := np.flatnonzero(np.abs(noise) > least)):

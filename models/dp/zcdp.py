@@ -95,6 +95,18 @@ def epsilon_of(rho: Fraction, delta: Fraction) -> Fraction:
     """Return an epsilon such that rho-zCDP is (epsilon, delta)-DP, rounded up.
 
     Each order gives a valid bound. Floating point only decides how near the bound is to the best one.
+
+    Parameters
+    ----------
+    rho
+        Parameter of zCDP, at least 0.
+    delta
+        Probability with which the promise may fail, between 0 and 1.
+
+    Raises
+    ------
+    InputError
+        If a parameter is out of its range.
     """
     if rho < 0 or not 0 < delta < 1:
         raise InputError("a conversion needs rho >= 0 and 0 < delta < 1")
@@ -123,6 +135,16 @@ def rho_of(epsilon: Fraction, delta: Fraction) -> Fraction:
     """Return the largest rho, in `PARTS` parts of epsilon, that is (epsilon, delta)-DP by `epsilon_of`.
 
     It is never above the true one, and 0 if even one part is more.
+
+    Parameters
+    ----------
+    epsilon, delta
+        The promise to keep; epsilon is above 0.
+
+    Raises
+    ------
+    InputError
+        If a parameter is out of its range.
     """
     if epsilon <= 0:
         raise InputError("a rho needs epsilon > 0")
@@ -136,6 +158,18 @@ def scale_of(rho: Fraction, sensitivity: int = 1) -> float:
     """Return the least float s with sensitivity^2 / (2 s^2) <= rho, exactly.
 
     The noise is never smaller than asked for.
+
+    Parameters
+    ----------
+    rho
+        Parameter of zCDP, above 0.
+    sensitivity
+        Largest change of the query (L2 norm) between neighbouring logs, a whole number.
+
+    Raises
+    ------
+    InputError
+        If a parameter is out of its range, or the noise does not fit 64 bits.
     """
     if rho <= 0 or sensitivity < 1:
         raise InputError("noise needs rho > 0 and a sensitivity of at least 1")
@@ -201,6 +235,20 @@ def threshold(scale: float, delta: Fraction, cases_per_person: int = 1) -> int:
 
     If only k < c cases of the person count, the chance is at most k / c of delta, since P[N >= T - x] / x is
     quasi-convex in x. Series of disjoint cases rest on this.
+
+    Parameters
+    ----------
+    scale
+        Scale of the discrete Gaussian noise N of each count.
+    delta
+        Probability with which a variant that only one person has may be released.
+    cases_per_person
+        c, the most cases of one person.
+
+    Raises
+    ------
+    InputError
+        If delta is not between 0 and 1, or c is below 1.
     """
     if not 0 < delta < 1 or cases_per_person < 1:
         raise InputError("the threshold needs 0 < delta_dp < 1 and cases_per_person >= 1")
@@ -222,7 +270,17 @@ def _reached(scale: float, allowed: float) -> int:
 def tail(scale: float, least: int) -> float:
     """Return ln P[N >= least] of the discrete Gaussian, rounded up by less than 10^-8.
 
-    It holds for least >= 0 and scales up to `MAX_SCALE` (it keeps nine numbers for each 1 of the scale).
+    Parameters
+    ----------
+    scale
+        Scale of the noise N, at most `MAX_SCALE` (nine numbers are kept for each 1 of it).
+    least
+        Begin of the tail, at least 0.
+
+    Raises
+    ------
+    InputError
+        If the tail begins below 0.
     """
     if least < 0:
         raise InputError("a tail begins at 0 or above")

@@ -140,7 +140,15 @@ class TemporalLeakage:
         return result
 
     def preview(self, epsilon: Fraction, backward: LeakageStep | None, forward: LeakageStep | None) -> Fraction:
-        """Return the largest TPL of all releases if one more with `epsilon` followed; nothing is changed."""
+        """Return the largest TPL of all releases if one more followed; nothing is changed.
+
+        Parameters
+        ----------
+        epsilon
+            Of that release, in nats.
+        backward, forward
+            Its step from the release before, as of `release`.
+        """
         trial = TemporalLeakage(
             list(self.epsilon),
             list(self.bpl),
@@ -157,7 +165,20 @@ class TemporalLeakage:
 def batch(
     epsilon: Sequence[Fraction], backward: Sequence[LeakageStep], forward: Sequence[LeakageStep]
 ) -> tuple[list[Fraction], list[Fraction], list[Fraction]]:
-    """Return (BPL, FPL, TPL) of a series by the printed recursions; `backward[i]`, `forward[i]`: step i+1 -> i+2."""
+    """Return BPL, FPL and TPL of a series by the printed recursions.
+
+    Parameters
+    ----------
+    epsilon
+        Of each release, in nats.
+    backward, forward
+        Item i is the step from release i + 1 to release i + 2, one fewer than releases.
+
+    Returns
+    -------
+    tuple of list
+        BPL, FPL and TPL of each release, in nats.
+    """
     bpl = [epsilon[0]]
     for e, step in zip(epsilon[1:], backward, strict=True):
         bpl.append(step.above(bpl[-1]) + e)

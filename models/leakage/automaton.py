@@ -81,7 +81,17 @@ class TransitionSystem:
 
 
 def from_moves(space: StateSpace, source: Ints, target: Ints, cases: int) -> TransitionSystem:
-    """Build the transition system of single moves source[k] -> target[k] (int64, repeats are counted)."""
+    """Build the transition system of single moves.
+
+    Parameters
+    ----------
+    space
+        The states.
+    source, target
+        int64[moves], codes of the states of each move; repeats are counted.
+    cases
+        Number of cases that the moves are of.
+    """
     if space.function.tree:
         count = np.bincount(target, minlength=len(space))
         reached = np.flatnonzero(count)

@@ -50,7 +50,22 @@ class Allocation:
 
 
 def allocate(backward: LeakageStep, forward: LeakageStep, alpha: Fraction) -> Allocation:
-    """Solve aB - AL_B(aB) = aF - AL_F(aF) = e, aB + aF - e = alpha for a chain that does not change."""
+    """Allocate a bound on TPL to the releases of an endless series over a chain that does not change.
+
+    It solves aB - AL_B(aB) = aF - AL_F(aF) = e, aB + aF - e = alpha, and rounds towards safety.
+
+    Parameters
+    ----------
+    backward, forward
+        AL_B and AL_F of each step.
+    alpha
+        Bound on TPL, in nats.
+
+    Raises
+    ------
+    InputError
+        If alpha is not above 0.
+    """
     positive(alpha, "alpha")
     if backward.extreme or forward.extreme:
         return Allocation(alpha, Fraction(0), Fraction(0), Fraction(0))
@@ -100,7 +115,22 @@ def _down(value: Fraction | float, lower: Fraction = Fraction(0)) -> Fraction:
 
 
 def geometric(total: Fraction, ratio: Fraction, i: int) -> Fraction:
-    """Return total (1 - r) r^(i-1): budget of release i (from 1) of an endless series that spends `total` at most."""
+    """Return total (1 - r) r^(i-1), the budget of a release of an endless series that spends `total` at most.
+
+    Parameters
+    ----------
+    total
+        Epsilon of all releases together.
+    ratio
+        r, between 0 and 1.
+    i
+        Number of the release, from 1.
+
+    Raises
+    ------
+    InputError
+        If the ratio or the number is out of range.
+    """
     if not 0 < ratio < 1:
         raise InputError(f"ratio = {ratio} of a geometric series is not between 0 and 1")
     if i < 1:

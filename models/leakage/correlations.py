@@ -49,7 +49,24 @@ class Correlation:
 
 
 def correlation(system: TransitionSystem, direction: Direction, scenario: Scenario, x: int) -> Correlation:
-    """Return the correlation of one step; InputError for x < 1 or an unknown scenario."""
+    """Return the correlation of one step: how likely each state comes from, or leads to, each other one.
+
+    Parameters
+    ----------
+    system
+        The states, and how often cases move between them.
+    direction
+        backward or forward.
+    scenario
+        certain: x events of a case a release; uncertain: up to x.
+    x
+        Events of the window.
+
+    Raises
+    ------
+    InputError
+        If x is out of range, the scenario is unknown, or the correlations would be too large.
+    """
     check(scenario, x)
     single_step, distance = _one_step(system, direction)
     tree = system.space.function.tree
@@ -136,7 +153,18 @@ def _bounded(matrix: csr_matrix) -> csr_matrix:
 
 
 def steps(system: TransitionSystem, scenario: Scenario, x: int) -> tuple[LeakageStep, LeakageStep]:
-    """Return (AL_B, AL_F) of one step. A tree needs no matrix (`tree_step`)."""
+    """Return AL_B and AL_F of one step. A tree needs no matrix (`tree_step`).
+
+    Parameters
+    ----------
+    system, scenario, x
+        As of `correlation`.
+
+    Raises
+    ------
+    InputError
+        As `correlation`.
+    """
     check(scenario, x)
     if system.space.function.tree:
         return tree_step(system, "backward", scenario, x), tree_step(system, "forward", scenario, x)

@@ -103,7 +103,24 @@ def ended_cases(log: EventLog, end_activities: Sequence[str] = ()) -> npt.NDArra
 
 
 def first_release(log: EventLog, fraction: float, ended: npt.NDArray[np.bool_]) -> Ints:
-    """Return the positions shown by the first release, int64[C]: the events up to the split (paper_split)."""
+    """Return the positions that the first release shows of each case, int64[C].
+
+    They are those of the events up to the split (paper_split).
+
+    Parameters
+    ----------
+    log
+        The source log.
+    fraction
+        Part of the events before the split, from 0 to below 1.
+    ended
+        bool[C], cases that are complete at the end of the log.
+
+    Raises
+    ------
+    InputError
+        If the log has no event, or every event is before the split.
+    """
     if not 0 <= fraction < 1:
         raise InputError(f"split = {fraction:g} leaves no continuous part; it is a fraction from 0 to below 1")
     if not log.n_events:
@@ -120,7 +137,26 @@ def first_release(log: EventLog, fraction: float, ended: npt.NDArray[np.bool_]) 
 def lockstep(
     first: Ints, full: Ints, scenario: Scenario, x: int, releases: int, rng: np.random.Generator
 ) -> Iterator[Ints]:
-    """Yield the positions that each release shows: of `releases` of them, or until no case has anything left."""
+    """Yield the positions that each release shows, int64[C], until no case has anything left.
+
+    Parameters
+    ----------
+    first
+        int64[C], positions of the first release.
+    full
+        int64[C], all positions.
+    scenario, x
+        In each release all cases advance by x events (certain), or by one random number of 0 to x (uncertain).
+    releases
+        Most releases.
+    rng
+        Draws the random numbers.
+
+    Raises
+    ------
+    InputError
+        If x or `releases` is below 1, or the scenario is unknown.
+    """
     check(scenario, x)
     if releases < 1:
         raise InputError(f"releases = {releases}: at least 1 is needed")

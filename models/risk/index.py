@@ -138,7 +138,20 @@ class TraceIndex:
         return int(changed.sum())
 
     def unique(self, take: Ints, rng: np.random.Generator) -> Flags:
-        """Return whether case c is the only one that contains `take[c]` of its points, drawn at random, bool[C]."""
+        """Return whether each case is the only one that contains its known points, bool[C].
+
+        Parameters
+        ----------
+        take
+            int64[C], number of points of each case that are known, drawn at random.
+        rng
+            Draws the points.
+
+        Raises
+        ------
+        InputError
+            If `take` is not between 0 and the points of each case.
+        """
         if self.postings is None or len(take) != self.n_cases or np.any((take < 0) | (take > self.lengths)):
             raise InputError("take must name, for each case, between 0 and all of its points")
         posted = self.postings
@@ -216,9 +229,18 @@ def alike(first: Whole, other: Whole) -> tuple[Whole, Whole]:
 
 
 def twins(points: Codes, starts: Ints, group: Ints) -> Flags:
-    """Return the cases that equal another one in all points and in the group.
+    """Return the cases that equal another one in all points and in the group, bool[C].
 
     The other one contains everything that they reveal.
+
+    Parameters
+    ----------
+    points
+        int[E, columns], coded points of the events.
+    starts
+        int64[C + 1], where the events of each case begin.
+    group
+        int64[C], code of the case attributes; -1: none.
     """
     digest = np.empty(len(group), dtype=np.uint64)
     digests(points, starts, group, digest)
@@ -240,7 +262,20 @@ def _counted_twins(points: Codes, starts: Ints, group: Ints) -> Flags:
 
 
 def post(points: Codes, starts: Ints, group: Ints, size: int) -> Postings:
-    """Cases by item; the group of a case is a point of rank 1. `size`: points and groups are below it."""
+    """Return the cases by item; the group of a case is a point of rank 1.
+
+    Parameters
+    ----------
+    points, starts, group
+        As of `twins`.
+    size
+        Points and groups are below it.
+
+    Raises
+    ------
+    InputError
+        If the index would hold more than 2^31 entries.
+    """
     entries = points.size + int(np.count_nonzero(group >= 0))
     if entries > np.iinfo(np.int32).max:
         raise InputError(f"{entries} points are more than an index of their cases holds")

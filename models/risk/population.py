@@ -77,9 +77,25 @@ class Copula:
 def population_uniqueness(
     log: EventLog, attributes: Sequence[str], size: int, *, runs: int = 5, seed: int = 0
 ) -> Population:
-    """Estimate the share of persons that the named case attributes single out in a population of `size`.
+    """Estimate the share of persons that the named case attributes single out in a population.
 
-    InputError: no attribute, no case, `size` below the number of cases or above MOST, no run.
+    Parameters
+    ----------
+    log
+        The sample: one case a person.
+    attributes
+        Case attributes that are known.
+    size
+        Persons of the population, at least the cases of the log.
+    runs
+        Simulated populations that are averaged.
+    seed
+        Seed of the simulation.
+
+    Raises
+    ------
+    InputError
+        If there is no attribute or no case, the size is out of range, or there is no run.
     """
     if not attributes:
         raise InputError("population uniqueness needs at least one case attribute")
@@ -89,7 +105,20 @@ def population_uniqueness(
 
 
 def estimate(codes: Ints, size: int, runs: int = 5, seed: int = 0) -> Population:
-    """Estimate population uniqueness for int64[n, d] codes in the order of the values (0..k-1 in each column)."""
+    """Estimate population uniqueness from coded records.
+
+    Parameters
+    ----------
+    codes
+        int64[n, d], codes in the order of the values, 0 to k - 1 in each column.
+    size, runs, seed
+        As of `population_uniqueness`.
+
+    Raises
+    ------
+    InputError
+        If the size is out of range, or there is no run.
+    """
     sample = len(codes)
     if size < sample:
         raise InputError(f"population = {size} is smaller than the {sample} cases of the log, which are a part of it")
@@ -116,7 +145,15 @@ def estimate(codes: Ints, size: int, runs: int = 5, seed: int = 0) -> Population
 
 
 def fit(codes: Ints, rng: np.random.Generator) -> Copula:
-    """Return marginals and correlations of int64[n, d] codes."""
+    """Fit a Gaussian copula: marginals, and correlations of their normal scores.
+
+    Parameters
+    ----------
+    codes
+        int64[n, d], as of `estimate`.
+    rng
+        Draws for the fit.
+    """
     columns = codes.shape[1]
     cuts = tuple(_cuts(codes[:, k]) for k in range(columns))
     correlation = np.eye(columns)
@@ -138,6 +175,15 @@ def probabilities(model: Copula, codes: Ints, rng: np.random.Generator) -> Float
 
     It is an integral of the normal density over a box, by sequential conditioning along the points of a randomly
     shifted lattice (unbiased, and evenly spread).
+
+    Parameters
+    ----------
+    model
+        The fitted copula.
+    codes
+        int64[n, d], the records.
+    rng
+        Draws the shift.
     """
     lower = np.stack([cut[codes[:, k]] for k, cut in enumerate(model.cuts)], axis=1)
     upper = np.stack([cut[codes[:, k] + 1] for k, cut in enumerate(model.cuts)], axis=1)

@@ -264,9 +264,23 @@ def _drawn(index: TraceIndex, amount: Points, draws: int, rng: np.random.Generat
 
 
 def case_uniqueness(log: EventLog, attributes: Sequence[str]) -> float:
-    """Return the share of cases whose combination of the named case attributes occurs once (equation 1).
+    """Return the share of cases whose combination of case attributes occurs once. A missing value is a value.
 
-    A missing value is a value. InputError for an attribute that the log does not have, no attribute or no case.
+    Parameters
+    ----------
+    log
+        The log.
+    attributes
+        Names of case attributes.
+
+    Raises
+    ------
+    InputError
+        If the log lacks an attribute, or there is no attribute or no case.
+
+    References
+    ----------
+    reidentification-risk-2020, equation 1.
     """
     if not attributes:
         raise InputError("case uniqueness needs at least one case attribute")

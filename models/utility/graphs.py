@@ -135,10 +135,20 @@ def agreement(original: DirectlyFollowsGraph, released: DirectlyFollowsGraph) ->
 def handover(
     original: EventLog, released: EventLog, cases: tuple[Ints | None, Ints | None] = (None, None)
 ) -> Agreement | None:
-    """Return F_sn and P_sn of section 6.3.1.
+    """Return F_sn and P_sn of section 6.3.1: fitness and precision of the handover of work.
 
-    None if either log has no resource, or if no name of the release is one of the original's: nobody can match
-    pseudonyms here.
+    Parameters
+    ----------
+    original, released
+        The two logs.
+    cases
+        int64[C] of each log, how many cases each of its cases represents; None: one each.
+
+    Returns
+    -------
+    Agreement or None
+        None if either log has no resource, or if no name of the release is one of the original's: nobody can match
+        pseudonyms here.
     """
     if not same_names(original, released):
         return None

@@ -281,7 +281,17 @@ def _least_of_each(cost, u, v, below, of_row, of_column):  # type: ignore[no-unt
 def corner_arcs(supply: Floats | Ints, demand: Floats | Ints) -> Arcs:
     """Return the arcs of the north-west corner plan, with which a plan always exists.
 
-    They are rows and columns, and some arcs occur twice. Masses that are whole numbers are added up exactly.
+    Masses that are whole numbers are added up exactly.
+
+    Parameters
+    ----------
+    supply, demand
+        Masses to move and to reach, float64 or int64, of one sum.
+
+    Returns
+    -------
+    Arcs
+        Rows and columns; some arcs occur twice.
     """
     # The plan fills rows and columns in order. Lay the masses of the rows end to end, and those of the columns beside
     # them. At each corner, where a row or a column ends, one arc of the plan ends and another one begins.

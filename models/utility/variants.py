@@ -36,7 +36,19 @@ def variant_changes(original: EventLog, released: EventLog) -> VariantChanges:
 
 
 def active_cases(log: EventLog, moments: Ints) -> npt.NDArray[np.int64]:
-    """Count the cases that are running at each moment (nanoseconds), int64[len(moments)] (figure 3)."""
+    """Count the cases that are running at each moment, int64[len(moments)].
+
+    Parameters
+    ----------
+    log
+        The log.
+    moments
+        ns since 1970-01-01 UTC.
+
+    References
+    ----------
+    differentially-private-release-2023, figure 3.
+    """
     filled = log.lengths > 0
     begins = np.sort(log.time[log.starts[:-1][filled]])
     ends = np.sort(log.time[log.starts[1:][filled] - 1])

@@ -33,6 +33,42 @@ def doubts(log: EventLog) -> list[str]:
     return [*doubtful_case_ids(log.case_ids, rows_of_case), *doubtful_activities(log.activity)]
 
 
+LEAST_COPIES = 0.01
+"""Share of events from which on copies are reported: real logs hold a few, and an export that repeats rows many."""
+
+
+def repeated_events(log: EventLog) -> list[str]:
+    """Return a sentence on events that are exact copies of another one of their case, if there are many.
+
+    Parameters
+    ----------
+    log
+        A log of a source. Releases with coarse times have such events.
+    """
+    import pandas as pd
+
+    same_case = np.diff(log.case_of_event) == 0
+    is_tie = same_case & (np.diff(log.time) == 0)
+    tied = np.flatnonzero(np.append(is_tie, False) | np.insert(is_tie, 0, False))
+    if len(tied) <= LEAST_COPIES * log.n_events:
+        return []
+    columns = [log.activity, log.resource, *log.event_attributes.values()]
+    codes = {str(place): column.codes[tied] for place, column in enumerate(columns)}
+    table = pd.DataFrame({"case": log.case_of_event[tied], "time": log.time[tied], **codes})
+    n_copies = int(table.duplicated().sum())
+    if n_copies <= LEAST_COPIES * log.n_events:
+        return []
+    return [repeated_rows(n_copies)]
+
+
+def repeated_rows(n_copies: int) -> str:
+    """Return the sentence on a number of rows that are copies."""
+    return (
+        f"{n_copies} rows are exact copies of an earlier row, and each counts as an event: if an export repeats rows, "
+        "remove them first (pandas: drop_duplicates); if an activity can happen twice at one moment, keep them"
+    )
+
+
 def doubtful_activities(activity: Column) -> list[str]:
     """Return a sentence on the activities that exports write for a missing one, and one on several spellings."""
     sentences = []

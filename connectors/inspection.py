@@ -18,7 +18,7 @@ import numpy as np
 
 from connectors import bad_rows, guessing
 from connectors.bad_rows import BadRows
-from connectors.case_ids import doubtful_activities, doubtful_case_ids, doubtful_values
+from connectors.case_ids import doubtful_activities, doubtful_case_ids, doubtful_values, repeated_rows
 from connectors.columns import CASE_PREFIX, ColumnNames, resolved, shape, typed
 from connectors.dates import (
     DAY_FIRST,
@@ -211,11 +211,7 @@ def _note_duplicates(columns: Mapping[str, Column], facts: Inspection) -> None:
     codes = {name: column.codes for name, column in columns.items()}
     facts.duplicates = int(pd.DataFrame(codes).duplicated().sum())
     if facts.duplicates:
-        facts.notes.append(
-            f"{facts.duplicates} rows are exact copies of an earlier row, and each counts as an event: if an export "
-            "repeats rows, remove them first (pandas: drop_duplicates); if an activity can happen twice at one moment, "
-            "keep them"
-        )
+        facts.notes.append(repeated_rows(facts.duplicates))
 
 
 def _describe_columns(

@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from connectors.case_ids import doubts
+from connectors.case_ids import doubts, repeated_events
 from connectors.columns import ColumnNames
 from connectors.folders import one_after_another, parts
 from connectors.reading import Reading
@@ -138,7 +138,10 @@ def read_log(
         settings.say(bad.report())
     elif bad and settings.on_bad_rows is not None:
         settings.on_bad_rows(bad)
-    for sentence in doubts(log):
+    sentences = doubts(log)
+    if declared_times(Path(path)) is None:  # no release, whose times may be coarse
+        sentences += repeated_events(log)
+    for sentence in sentences:
         settings.say(f"{path}: {sentence}")
     return _of_transitions(log, settings)
 

@@ -263,7 +263,7 @@ def _of_frame(
 ) -> GivenLog:
     import pandas as pd
 
-    from connectors.case_ids import doubts
+    from connectors.case_ids import doubts, repeated_events
     from connectors.frame import check_columns, from_frame, names_of_log
     from connectors.reading import Reading
 
@@ -291,7 +291,10 @@ def _of_frame(
     check_columns(header, names, name)
     _refuse_containers(table, name)
     log = from_frame(table, names, reading, name, lambda row: f"{name}: row {row} (.iloc[{row}])")
-    for sentence in doubts(log):
+    sentences = doubts(log)
+    if TIME_BASIS not in frame.attrs:
+        sentences += repeated_events(log)
+    for sentence in sentences:
         _warn(f"{name}: {sentence}")
     times = table[names.time]
     unit = "ns"

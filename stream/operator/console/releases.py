@@ -13,7 +13,7 @@ from stream.operator.approval import HeldRelease, held
 from stream.operator.history import History, attacks_sentence, ledger_view, read
 from stream.operator.history import audit as audit_of
 from stream.operator.report.statement import PublishedRelease, Statement, other_publications, statement
-from stream.release.documents import AuditDocument
+from stream.release.documents import AuditDocument, is_empty
 from stream.release.gate import MEASURES, worst_anonymity
 from stream.release.verdict import Verdict, Word
 
@@ -160,6 +160,12 @@ def _facts(audit: AuditDocument) -> Iterator[tuple[str, str]]:
     mechanism = audit.get("mechanism")
     if mechanism:
         yield "Mechanism", str(mechanism.get("kind", ""))
+    if is_empty(audit):
+        yield "Empty", "it shows nothing: no count exceeds the noise, and its charge is spent whether it leaves or not"
+    bounded = audit.get("bounded")
+    if bounded:
+        # The statement speaks of sensitive attributes without their names, which are not public.
+        yield "Attributes whose values C bounds", f"{', '.join(bounded)}, and no other"
     looser = audit.get("looser")
     if looser:
         yield "Looser than the release before", "; ".join(looser)

@@ -32,6 +32,7 @@ from connectors.dates import (
     zoned,
 )
 from connectors.frame import check_given_columns, encode
+from connectors.lifecycle import counted_twice
 from connectors.logs import STDIN, kind_of_log, read_log
 from connectors.reading import SEPARATORS, Reading
 from connectors.role_words import Patterns, extended
@@ -695,10 +696,10 @@ def _describe_log(log: EventLog, reading: Reading, facts: Inspection, patterns: 
 def _note_lifecycle(log: EventLog, facts: Inspection) -> None:
     for column in facts.columns:
         if column.part == "lifecycle" and column.name in log.event_attributes and column.distinct > 1:
-            facts.notes.append(
-                f"{column.name} has {column.distinct} values: each start and each complete is an event of its own, so "
-                "activities count more than once; --lifecycle complete keeps one of them if that is not meant"
-            )
+            sentence = counted_twice(column.name, column.distinct)
+            # The reader has reported it if the column has the name of XES.
+            if not any(note.endswith(sentence) for note in facts.notes):
+                facts.notes.append(sentence)
 
 
 def _add_commands(facts: Inspection) -> None:

@@ -42,6 +42,24 @@ def activity_of(lifecycle: Lifecycle, activity: str, transition: str | None) -> 
     return activity if counted_as == lifecycle else None
 
 
+def counted_twice(column: str, n_values: int) -> str:
+    """Return the sentence on a log whose starts and completes are events alike."""
+    return (
+        f"{column} has {n_values} values: each start and each complete is an event of its own, so activities count "
+        "more than once, and somebody who knows one activity knows two of the L items that a promise covers; "
+        "--lifecycle complete keeps one of them if that is not meant"
+    )
+
+
+def has_starts_and_completes(log: EventLog, column: str) -> bool:
+    """Return whether a log has events of both transitions."""
+    if column not in log.event_attributes:
+        return False
+    transitions = log.event_attributes[column]
+    used_codes = np.unique(transitions.codes[transitions.codes >= 0])
+    return {START, COMPLETE} <= {transition_of(str(transitions.values[code])) for code in used_codes}
+
+
 def of_log(log: EventLog, lifecycle: Lifecycle, column: str, say: Callable[[str], None]) -> EventLog:
     """Return the log with the events that count (`activity_of`).
 

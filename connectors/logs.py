@@ -147,11 +147,14 @@ def read_log(
 
 
 def _of_transitions(log: EventLog, reading: Reading) -> EventLog:
-    if reading.lifecycle is None:
-        return log
-    from connectors.lifecycle import of_log
+    from connectors.lifecycle import counted_twice, has_starts_and_completes, of_log
 
-    return of_log(log, reading.lifecycle, ColumnNames.of(reading.columns).lifecycle, reading.say)
+    column = ColumnNames.of(reading.columns).lifecycle
+    if reading.lifecycle is not None:
+        return of_log(log, reading.lifecycle, column, reading.say)
+    if has_starts_and_completes(log, column):
+        reading.say(counted_twice(column, len(log.event_attributes[column].values)))
+    return log
 
 
 def _read(path: Path, reading: Reading) -> EventLog:

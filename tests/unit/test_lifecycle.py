@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -126,3 +127,31 @@ def test_the_flag_and_the_key_of_the_configuration_agree(tmp_path: Path, capsys:
         assert "2 of 8 events left out" in shown.err
         out[name] = json.loads(shown.out)["events"]
     assert out == {"flag": 6, "key": 6}
+
+
+TWICE = "each start and each complete is an event of its own"
+
+
+@pytest.mark.parametrize("write", [table, xes])
+def test_a_reader_reports_starts_beside_completes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], write: Callable[[Path], Path]
+) -> None:
+    """Only inspect did, though knowing one activity is then knowing two of the L items of a promise."""
+    path = write(tmp_path)
+    said: list[str] = []
+    read_log(path, reading=Reading(say=said.append))
+    assert sum(TWICE in sentence for sentence in said) == 1
+    assert execute(["inspect", str(path)]) == 0
+    assert " ".join(capsys.readouterr().out.split()).count(TWICE) == 1
+    for lifecycle in ("complete", "start", "both"):
+        said.clear()
+        read_log(path, reading=Reading(lifecycle=lifecycle, say=said.append))
+        assert not any(TWICE in sentence for sentence in said)
+
+
+def test_a_log_of_completes_alone_has_no_such_note(tmp_path: Path) -> None:
+    path = table(tmp_path)
+    path.write_text(path.read_text().replace("start", "schedule"))
+    said: list[str] = []
+    read_log(path, reading=Reading(say=said.append))
+    assert not any(TWICE in sentence for sentence in said)

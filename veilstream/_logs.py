@@ -303,8 +303,8 @@ def _of_frame(
     elif pd.api.types.is_timedelta64_dtype(times) and TIME_BASIS not in frame.attrs:
         # A release has such a column. In another log it may be how long each event took.
         _warn(
-            f"{name}: {names.time!r} holds durations, which are read as times since the start of 1970; if they are the "
-            "lengths of the events, name the column of their moments: columns={'time': ...}"
+            f"{name}: {names.time!r} holds durations, which are read as times since the start of 1970; if "
+            "they are the lengths of the events, name the column of their moments: columns={'time': ...}"
         )
     categories = frozenset(column for column in header if isinstance(table[column].dtype, pd.CategoricalDtype))
     return GivenLog(log, "frame", names, unit, categories, frame.attrs.get(TIME_BASIS))

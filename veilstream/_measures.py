@@ -433,7 +433,8 @@ def utility(
     Raises
     ------
     InputError
-        An unknown option, a perspective that the release does not show, or a release in place of the original.
+        An unknown option, a perspective that the release does not show, or a release in place of the
+        original.
 
     Examples
     --------

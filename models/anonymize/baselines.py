@@ -318,7 +318,8 @@ def pretsa(log: EventLog, K: int, *, cases: Ints | None = None) -> Anonymized:
         paths -= rare
     kept = _mapped(traces, owner, shared)
     satisfied = prefixes_shared(log, kept, K, cases)
-    return _checked(Anonymized(log, kept, CONTROL_FLOW, satisfied=satisfied, cases=cases), f"pretsa with K = {K}")
+    result = Anonymized(log, kept, CONTROL_FLOW, satisfied=satisfied, cases=cases)
+    return _checked(result, f"pretsa with K = {K}")
 
 
 def _prefix_counts(traces: list[tuple[int, ...]], counts: list[int]) -> dict[tuple[int, ...], int]:

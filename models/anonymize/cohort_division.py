@@ -46,8 +46,9 @@ from models.keys import distinct
 TRIALS, WORK = 40, 1_000_000
 """Most divisions that are tried, and most events and violating candidates that are compared for them.
 
-A queue of at most 25,000 events and candidates together gets all trials: 2 ms a trial on Sepsis, 15 on BPIC 2012.
-Three times as many trials gained nothing on either. A log of 1,000 activities has hundreds of thousands of candidates.
+A queue of at most 25,000 events and candidates together gets all trials: 2 ms a trial on Sepsis, 15 on
+BPIC 2012. Three times as many trials gained nothing on either. A log of 1,000 activities has hundreds of
+thousands of candidates.
 """
 
 EXPECTED, IMPATIENCE = 0.97, 0.02
@@ -66,8 +67,8 @@ more frequent, and enter before them.
 WAIT_FROM, LEAVE_FROM, WAIT_TO = RAISE / 2, 0.6, 0.7
 """Thresholds of the random number that chooses a proposal (`_Search._proposal`).
 
-Cases wait from `WAIT_FROM` to `WAIT_TO`, and waiting cases leave from `LEAVE_FROM` on. Where ranges overlap, a proposal
-does both.
+Cases wait from `WAIT_FROM` to `WAIT_TO`, and waiting cases leave from `LEAVE_FROM` on. Where ranges
+overlap, a proposal does both.
 """
 
 WHOLE = 0.2

@@ -36,8 +36,8 @@ Alphabet = Literal["per-cohort", "common"]
 
 PROPOSALS, WORK = 100, 500_000
 """Proposals of the search of `local` that a cohort gets if the configuration asks for none, and the most events and
-violating candidates that they may compare: at Sepsis .003 to .008 more events stay for a tenth of a second, a thousand
-bring .002 more."""
+violating candidates that they may compare: at Sepsis .003 to .008 more events stay for a tenth of a
+second, a thousand bring .002 more."""
 
 SMALL_QUEUE = 3
 """A queue of fewer than this many times K cases waits for more of them if it forms no cohort. A larger one is

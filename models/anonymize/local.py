@@ -7,8 +7,8 @@
 Every round adds a ban that no case may contain any more, and the empty result is always possible, so the loop ends. Its
 exit test is the definition of TLKC-privacy itself.
 
-A ban applies to every case, not only to cases with a value above C. Therefore the cases that lose events depend on
-traces and bans, not on sensitive values.
+A ban applies to every case, not only to cases with a value above C. Therefore the cases that lose events
+depend on traces and bans, not on sensitive values.
 
 References
 ----------

@@ -134,10 +134,11 @@ def project(
     """Rebuild `kept` for the chosen rows.
 
     Events enter by priority of their item, then by place; one that would complete a ban stays out.
-    `masks` are those of the candidates. `contained_starts` and `contained` give the candidates that each row contains;
-    those of `is_ban` are bans.
+    `masks` are those of the candidates. `contained_starts` and `contained` give the candidates that each
+    row contains; those of `is_ban` are bans.
     """
-    # The bans of a row by the item that enters last, as linked lists: only an event of that item can complete a ban.
+    # The bans of a row by the item that enters last, as linked lists: only an event of that item can
+    # complete a ban.
     newest = np.empty(len(priority), dtype=np.int64)
     older = np.empty(_longest(contained_starts), dtype=np.int64)
     for row in chosen:
@@ -311,7 +312,8 @@ def possible_cases(weight: Array, offsets: Array, gaps: Array, wanted_starts: Ar
     `offsets` and `gaps` are those of `next_gaps`. The earliest gap after each item is enough: from an earlier gap
     everything a later one reaches is reached too.
 
-    The candidates are in the order of their first item: a row has few of all items, and skips the candidates of others.
+    The candidates are in the order of their first item: a row has few of all items, and skips the
+    candidates of others.
     """
     result = np.zeros(len(wanted_starts) - 1, dtype=np.int64)
     n_items = gaps.shape[1]

@@ -179,7 +179,8 @@ class Reach:
     def _compare(self, candidates: Codes) -> Ints:
         """Find the rows that contain each of some new candidates, int32[N, size], and return their new numbers.
 
-        Numbers follow the first row: the bans of a row, which a projection reads together, are neighbours in memory.
+        Numbers follow the first row: the bans of a row, which a projection reads together, are neighbours
+        in memory.
         """
         from models.anonymize.local_kernels import containing, masks_of
 

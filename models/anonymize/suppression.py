@@ -110,8 +110,8 @@ def algorithm_2(candidates: Candidates, cases_with: Ints, n_cases: int, weights:
 class UnitSets:
     """Sets of units, as arrays: set n is `units[starts[n] : starts[n + 1]]`, ascending.
 
-    A log of many activities has a million violating candidates. As objects of Python they would need seconds in which
-    a daemon hardly folds records.
+    A log of many activities has a million violating candidates. As objects of Python they would need
+    seconds in which a daemon hardly folds records.
 
     Attributes
     ----------

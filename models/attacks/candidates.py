@@ -100,7 +100,8 @@ def candidate_values(valuer: CandidateValuer, bk: Symbols) -> dict[str, Any]:
     Returns
     -------
     dict
-        ms1, ms2: records of the matching sets; f, c, b: cracked records among them; fa, ca, ba: the records left.
+        ms1, ms2: records of the matching sets; f, c, b: cracked records among them; fa, ca, ba: the
+        records left.
     """
     pair = valuer.pair
     in1, in2 = matching_rows(valuer, bk)

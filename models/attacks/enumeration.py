@@ -306,8 +306,9 @@ def _value_children(tables, state, n, method, depth, begin, end, path, first_row
 def _count_children(tables, state, depth, n):  # type: ignore[no-untyped-def]
     """Set `totals` and `hashes` of all children.
 
-    A variant with n symbols unmatched matches the children whose symbol occurs after its position. One with fewer
-    matches all of them. It is counted once, for a child of its own that is added to all others at the end.
+    A variant with n symbols unmatched matches the children whose symbol occurs after its position. One
+    with fewer matches all of them. It is counted once, for a child of its own that is added to all others
+    at the end.
     """
     first, after, counts = tables.first, tables.after, tables.counts
     part_of_row, open_rows, open_start = tables.part_of_row, tables.open_rows, tables.open_start
@@ -349,7 +350,7 @@ def _count_children(tables, state, depth, n):  # type: ignore[no-untyped-def]
 
 @part
 def _list_children(after, row, children):  # type: ignore[no-untyped-def]
-    """List the children whose symbol occurs after a position, by its row in `after`; return how many there are."""
+    """List the children whose symbol occurs after a position (a row of `after`); return how many there are."""
     n_children = 0
     for a in range(after.shape[1]):
         if after[row, a] >= 0:

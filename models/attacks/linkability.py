@@ -262,7 +262,7 @@ def _runs_of_row(i, tables, scratch, cap, relation, begin, end, least):  # type:
 
 @part
 def _add_link(j, link, begin, end, least, n_runs):  # type: ignore[no-untyped-def]
-    """Add a link to later row j to the last run, or to a new one if it differs; return how many runs there are."""
+    """Add a link to later row j to the last run, or to a new one if it differs; return the number of runs."""
     if n_runs > 0 and end[n_runs - 1] == j and least[n_runs - 1] == link:
         end[n_runs - 1] = j + 1
         return n_runs

@@ -512,7 +512,8 @@ def extend_linker(linker: Linker, runs: Any, linked1: Any, linked2: Any, n: int,
     n
         Events removed from a case at most.
     scratch
-        Arrays of the flows. `excess` has the records without a partner by earlier row, before and after the call.
+        Arrays of the flows. `excess` has the records without a partner by earlier row, before and after
+        the call.
 
     Returns
     -------

@@ -142,8 +142,8 @@ def real_links(pair: ReleasePair, partner: Ints) -> Ints:
 def _coded_links(known_of_case: Codes, later_known: Codes, partner: Ints, n_known: int) -> tuple[Ints, Ints]:
     """Return each link of the real linker as one integer, ascending, and the records of each.
 
-    The integer is the known variant times (n_known + 1), plus its partner's known variant plus 1 (0: no partner). It
-    sorts as the pair of variants does.
+    The integer is the known variant times (n_known + 1), plus its partner's known variant plus 1 (0: no
+    partner). It sorts as the pair of variants does.
 
     Parameters
     ----------

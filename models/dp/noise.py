@@ -153,7 +153,7 @@ class NoiseSource:
 
 
 SECURE = NoiseSource()
-"""The source of every release: cryptographic, not seedable. It has no state, so that all releases can share it."""
+"""The source of every release: cryptographic, not seedable. It has no state, so all releases share it."""
 
 
 def or_secure(draw: NoiseSource | None) -> NoiseSource:

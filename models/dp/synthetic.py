@@ -104,8 +104,8 @@ weights cannot bring back: the DFG error of Sepsis at epsilon .1 rises by .01 wi
 
 SURE_SCALE = 22.5
 """Scale of the noise of the weights up to which the last fit gives its prior the weight `FAITH`. The prior is spread
-noisy counts: the more noise they have, the less it is worth. At epsilon .1 the scale is 45. Then `FAITH` keeps the
-cases too near to the prior, and a third of it makes the similarity of BPIC 2012 less by .001."""
+noisy counts: the more noise they have, the less it is worth. At epsilon .1 the scale is 45. Then `FAITH`
+keeps the cases too near to the prior, and a third of it makes the similarity of BPIC 2012 less by .001."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,8 +75,8 @@ def kept(scale: float, least: int) -> float:
 def draw(source: NoiseSource, scale: float, least: int, size: int) -> Ints:
     """Draw discrete Laplace noise on -least .. least, int64[size].
 
-    The draws are exact; those beyond are drawn again: 1 / `kept` draws for each value, so a rule keeps at least
-    `LEAST_KEPT` of them.
+    The draws are exact; those beyond are drawn again: 1 / `kept` draws for each value, so a rule keeps at
+    least `LEAST_KEPT` of them.
 
     Parameters
     ----------

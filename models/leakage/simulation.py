@@ -146,7 +146,8 @@ def lockstep(
     full
         int64[C], all positions.
     scenario, x
-        In each release all cases advance by x events (certain), or by one random number of 0 to x (uncertain).
+        In each release all cases advance by x events (certain), or by one random number of 0 to x
+        (uncertain).
     releases
         Most releases.
     rng

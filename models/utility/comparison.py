@@ -117,7 +117,8 @@ def refuse_swapped(original_times: str | None, released_times: str | None) -> No
     Parameters
     ----------
     original_times, released_times
-        Meaning of the times that each log states (`time_basis`); None if it states none. Only releases state one.
+        Meaning of the times that each log states (`time_basis`); None if it states none. Only releases
+        state one.
 
     Raises
     ------
@@ -126,8 +127,8 @@ def refuse_swapped(original_times: str | None, released_times: str | None) -> No
     """
     if original_times is not None and released_times is None:
         raise InputError(
-            f"the first log states that it is a release (times: {original_times}), and the second one does not: give "
-            "the original first, then the release"
+            f"the first log states that it is a release (times: {original_times}), and the second one does "
+            "not: give the original first, then the release"
         )
 
 

@@ -218,8 +218,8 @@ def earth_movers_distance(first: Counter[str], second: Counter[str], cost_of: Di
     first, second
         Weight of each string; both distributions are normalised to 1.
     cost_of
-        Returns the cost of moving from each string of the one to each of the other, float64[rows, columns]. None:
-        `distances`.
+        Returns float64[rows, columns], the cost of moving from each string of the one to each of the
+        other. None: `distances`.
     """
     first_keys, second_keys = sorted(first), sorted(second)
     if first == second:

@@ -147,8 +147,8 @@ def handover(
     Returns
     -------
     Agreement or None
-        None if either log has no resource, or if no name of the release is one of the original's: nobody can match
-        pseudonyms here.
+        None if either log has no resource, or if no name of the release is one of the original's: nobody
+        can match pseudonyms here.
     """
     if not same_names(original, released):
         return None

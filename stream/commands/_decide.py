@@ -70,8 +70,8 @@ def give(
         tables().print(f"release {number} of {publication} is not published, and stays held: {'; '.join(made.reasons)}")
     elif made.again:
         tables().print(
-            f"release {number} of {publication} was {made.status} before: nothing changes, and the ledger keeps the "
-            "name and the reason of that decision"
+            f"release {number} of {publication} was {made.status} before: nothing changes, and the ledger "
+            "keeps the name and the reason of that decision"
         )
     elif made.status == "approved":
         tables().print(f"release {number} of {publication} is approved by {by}")

@@ -258,7 +258,7 @@ class _EngineRun:
         )
 
     def _released_attributes(self, exposure: Exposure, cases: Ints, build: Build) -> ReleasedAttributes:
-        """Return the values of released attributes; of sensitive ones those that enough leaving cases share."""
+        """Return the values of released attributes; of sensitive ones those that enough cases share."""
         import numpy as np
 
         from stream.engine.dataset import ReleasedAttributes

@@ -327,7 +327,8 @@ def _show_nearest(console: Console, near: CandidateTrial | None) -> None:
         markup=False,
     )
     if not near.withheld:
-        console.print(f"the log has too few cases for K = {near.candidate.least}: give a longer log or a smaller --K")
+        least = near.candidate.least
+        console.print(f"the log has too few cases for K = {least}: give a longer log or a smaller --K")
 
 
 def _show_proposed(console: Console, best: CandidateTrial, text: str) -> None:

@@ -201,7 +201,8 @@ class AuditedPair:
     power
         What the runs can show.
     refuted_epsilon
-        The least true epsilon of a step that they refute with chance .95; None without a claim, or if there is none.
+        The least true epsilon of a step that they refute with chance .95; None without a claim, or if
+        there is none.
     """
 
     pair: NeighbourPair
@@ -210,7 +211,7 @@ class AuditedPair:
     refuted_epsilon: float | None
 
     def json(self, claimed: float | None) -> Mapping[str, Any]:
-        """Return the row of `audit-epsilon --json`; `claimed` is epsilon of one step, None without a claim."""
+        """Return the row of `audit-epsilon --json`; `claimed`: epsilon of one step, None without a claim."""
         excess = None
         if self.refuted_epsilon is not None and claimed:
             excess = self.refuted_epsilon / claimed - 1.0
@@ -242,7 +243,9 @@ def _audited(claimed_pairs: Sequence[StagePair], runs: int, alpha: float) -> lis
             finding = audit(pair, runs, delta=delta, alpha=level)
             power_of_runs = power(runs, epsilon, delta=delta, alpha=level, steps=pair.steps)
             refuted_epsilon = seen_epsilon(runs, epsilon, delta=delta, alpha=level, steps=pair.steps)
-            audited.append(AuditedPair(pair, finding, power_of_runs, refuted_epsilon if claim.epsilon else None))
+            if not claim.epsilon:
+                refuted_epsilon = None
+            audited.append(AuditedPair(pair, finding, power_of_runs, refuted_epsilon))
     return audited
 
 

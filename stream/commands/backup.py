@@ -26,4 +26,5 @@ def command(
     if json:
         emit_json({"file": str(file), **about})
     else:
-        tables().print(f"{file}: {about['entries']} ledger entries{'' if about['with_key'] else ', without the key'}")
+        key = "" if about["with_key"] else ", without the key"
+        tables().print(f"{file}: {about['entries']} ledger entries{key}")

@@ -54,8 +54,8 @@ def command(
     console.print(f"{report['known']} of {len(cases)} cases were in the state; all are refused from now on")
     if report["known"] < len(cases):
         console.print(
-            "Compare the ids that were not in the state with the source: spaces, leading zeros, and upper and "
-            "lower case count"
+            "Compare the ids that were not in the state with the source: spaces, leading zeros, and upper "
+            "and lower case count"
         )
     if report["archived_events"]:
         console.print(f"{report['archived_events']} events of them were removed from the archive")

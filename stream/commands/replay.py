@@ -223,10 +223,12 @@ def _show(outcome: ReplayOutcome, output: Path, rows: Sequence[Mapping[str, Any]
     show_verdicts(verdicts)
     console = tables()
     _show_attempts(console, outcome)
-    if any(not (verdict.released or verdict.withheld or verdict.waiting or verdict.held) for verdict in verdicts):
+    attempts = [verdict.released or verdict.withheld or verdict.waiting or verdict.held for verdict in verdicts]
+    if not all(attempts):
         console.print(
-            f"the log has {outcome.cases} cases; the window of a publication sets how many a release needs, and "
-            "process.completion when a case is complete (veilstream check-config warns if none ever is)"
+            f"the log has {outcome.cases} cases; the window of a publication sets how many a release "
+            "needs, and process.completion when a case is complete (veilstream check-config warns if none "
+            "ever is)"
         )
     for warning in outcome.warnings():
         console.print(f"warning: {warning}", style="yellow")
@@ -236,8 +238,8 @@ def _show(outcome: ReplayOutcome, output: Path, rows: Sequence[Mapping[str, Any]
     for name, tail in outcome.tail.items():
         if tail["late"]:
             console.print(
-                f"{name}: {tail['late']} of {tail['seen']} events came too late and are in no release: after the cut "
-                "that took their case, or behind a window"
+                f"{name}: {tail['late']} of {tail['seen']} events came too late and are in no release: "
+                "after the cut that took their case, or behind a window"
             )
     console.print(
         f"{outcome.events} events in {outcome.seconds:.1f} s; releases: {output}/public, audits: {output}/operator"
@@ -277,5 +279,6 @@ def _show_attacks_and_held(console: Console, outcome: ReplayOutcome, output: Pat
     for publication, number in outcome.held:
         console.print(
             f"release {number} of {publication} is held: look at it (veilstream serve {output}, or veilstream report "
-            f"{output}), then veilstream approve {publication} {number} -o {output} --by NAME --why TEXT, or reject"
+            f"{output}), then veilstream approve {publication} {number} -o {output} --by NAME --why TEXT, "
+            "or reject"
         )

@@ -32,7 +32,7 @@ def command(
         console.print(f"{folder}: {about['entries']} ledger entries restored")
         if not key.exists():
             console.print(
-                f"the pseudonym key is not in the backup, and nothing continues without it: put the key of the lost "
-                f"folder at {key}, or give it with VEILSTREAM_KEY_FILE; do not create a new one",
+                f"the pseudonym key is not in the backup, and nothing continues without it: put the key of "
+                f"the lost folder at {key}, or give it with VEILSTREAM_KEY_FILE; do not create a new one",
                 soft_wrap=True,
             )

@@ -137,12 +137,13 @@ def _count_variants(
     reading: Reading,
     engine: _engine.EngineOptions,
 ) -> VariantTable:
-    """Return the variants of the log as an engine counts them, with the items and attributes that are known."""
+    """Return the variants of the log as an engine counts them, by the known items and attributes."""
     from models.knowledge import Knowledge as Items
     from stream.engine.contract import CountQuery
 
     known_attributes = options.split(attacker.case_attributes)
-    columns = tuple(dict.fromkeys((*known_attributes, *sensitive)))  # a misspelt name is reported, as in memory
+    # Sensitive attributes too: a misspelt name is reported, as in memory.
+    columns = tuple(dict.fromkeys((*known_attributes, *sensitive)))
     items = Items("seq", "ar" if set(projections) & set("BC") else "ac")
     count_query = CountQuery(items, columns, classes=False, written=False)
     return _engine.table(engine.engine, log, reading, engine.memory, count_query)
@@ -153,7 +154,13 @@ def _of_variants(variants: VariantTable, attacker: AdversaryOptions, seed: int) 
     from models.risk.uniqueness import variant_uniqueness
 
     known_attributes = tuple(dict.fromkeys(options.split(attacker.case_attributes)))
-    return partial(variant_uniqueness, variants, case_attributes=known_attributes, draws=attacker.draws, seed=seed)
+    return partial(
+        variant_uniqueness,
+        variants,
+        case_attributes=known_attributes,
+        draws=attacker.draws,
+        seed=seed,
+    )
 
 
 def _measure(

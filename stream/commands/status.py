@@ -79,8 +79,9 @@ def _remote(bootstrap: str | None, config: Path | None, json: bool) -> int:
     processes = [settings.process.name] if config is not None else status_processes(settings.source)
     if not processes:
         raise InputError(
-            f"broker {settings.source.bootstrap}: shows no status topic: none exists (`veilstream topics create` makes "
-            "it), or none may be described (give the credentials of its operator with -c; `veilstream topics acls`)"
+            f"broker {settings.source.bootstrap}: shows no status topic: none exists (`veilstream topics "
+            "create` makes it), or none may be described (give the credentials of its operator with -c; "
+            "`veilstream topics acls`)"
         )
     documents: list[dict[str, Any]] = []
     code = 0

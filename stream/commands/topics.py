@@ -56,7 +56,8 @@ def check(config: Config, json: options.Json = False) -> int:
         permissions = topics.check_permissions(client, settings.process.name, source, "operator")
         named = {problem.resource for problem in problems}
         # Write to a source topic is only for `publish`: an operator may well lack it.
-        problems += [problem for problem in permissions if problem.forbidden and problem.resource not in named]
+        forbidden = [problem for problem in permissions if problem.forbidden]
+        problems += [problem for problem in forbidden if problem.resource not in named]
     return _report([], [problem.text for problem in problems], json)
 
 

@@ -231,7 +231,8 @@ def _windows(settings: Settings) -> Iterator[str]:
     """Warn of windows whose completed cases never come, or that a replay cannot count."""
     for publication in settings.publication:
         is_cohorts = publication.build_mechanism.kind == "tlkc-cohorts"  # `_cohorts` says so of these
-        if publication.build_window.completed_cases and settings.process.completion == Completion() and not is_cohorts:
+        counts_completed = publication.build_window.completed_cases and not is_cohorts
+        if counts_completed and settings.process.completion == Completion():
             yield (
                 f"publication {publication.name!r}: its window counts completed cases, and no rule of "
                 "process.completion ever makes a case complete: unless events mark the end of their case, "

@@ -226,8 +226,8 @@ class Process(ConfigTable):
     needed later, for another publication of the past, another plan or an audit by law."""
     raw_resources: bool = False
     """Keep and publish the names of resources. By default they are pseudonyms from ingest on, in topics and state too.
-    Names after releases with pseudonyms tell who is behind these. Set it when resources are machines or departments,
-    not people."""
+    Names after releases with pseudonyms tell who is behind these. Set it when resources are machines or
+    departments, not people."""
     resource_roles: str | dict[str, tuple[str, ...]] | None = None
     """An attribute of events that holds the role (`"org:role"`), or the resources of each role (`{ nurse = ["Ann",
     "Ben"] }`). Set it when a publication shows roles instead of employees (`resources = "roles"`)."""

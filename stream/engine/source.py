@@ -189,8 +189,8 @@ def units_coarser_than(T: Unit) -> list[tuple[Unit, int]]:
 def item_sql(knowledge: Knowledge, items: Mapping[str, Column], tick: str) -> str:
     """Return the SQL for the number of an item, with its relative time, activity and resource as digits.
 
-    Codes of labels are `k` of the tables `activity_codes` and `resource_codes`; an event without a resource has the
-    digit 0. Parts that the item does not have are left out.
+    Codes of labels are `k` of the tables `activity_codes` and `resource_codes`; an event without a
+    resource has the digit 0. Parts that the item does not have are left out.
 
     Parameters
     ----------

@@ -42,8 +42,8 @@ def ledger_view(output: Path) -> LedgerView:
 def current_ledger_view(output: Path) -> LedgerView:
     """Return the facts in the ledger of a folder, unless its public files are newer.
 
-    They are after a restore of the operator's files alone. A page made of both would state fewer releases, and less
-    spent of the budget, than everybody can see.
+    They are after a restore of the operator's files alone. A page made of both would state fewer releases,
+    and less spent of the budget, than everybody can see.
 
     Raises
     ------
@@ -62,8 +62,9 @@ def current_ledger_view(output: Path) -> LedgerView:
         name = path.parent.name
         if number is not None and name in known_publications and (name, number) not in view.seals:
             raise RefusedError(
-                f"{output}: release {number} of {name} is public, but the ledger does not know it: the ledger is older "
-                "than the releases; restore the newer ledger (veilstream verify lists all that it does not know)"
+                f"{output}: release {number} of {name} is public, but the ledger does not know it: the "
+                "ledger is older than the releases; restore the newer ledger (veilstream verify lists all "
+                "that it does not know)"
             )
     return view
 

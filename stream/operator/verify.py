@@ -486,7 +486,8 @@ class _Publication:
         """Check a stated epsilon and delta against the ledger's."""
         for unit, amount in (("epsilon", right.epsilon), ("delta", right.delta)):
             if stated.get(unit) not in (shown(amount), float(amount)):
-                self._wrong("budget", f"{claim} {stated.get(unit)} {unit}, the ledger {shown(amount)}", number)
+                text = f"{claim} {stated.get(unit)} {unit}, the ledger {shown(amount)}"
+                self._wrong("budget", text, number)
 
     def _accounting(self, budget: Mapping[str, Any]) -> Accounting:
         """Return the accounting by which a manifest shows charges: it states its own delta of conversion."""

@@ -30,8 +30,8 @@ LARGE_POOL = 20_000
 REPEATED = 0.7
 """Share of draws that repeat a trace, from which `POOL` is enough.
 
-At epsilon 1 three logs of few variants have .74 and more: a larger pool only adds variants of noise. Sepsis and BPIC
-2012 have .19 to .66, and need the rare traces of a larger one.
+At epsilon 1 three logs of few variants have .74 and more: a larger pool only adds variants of noise.
+Sepsis and BPIC 2012 have .19 to .66, and need the rare traces of a larger one.
 """
 
 
@@ -123,8 +123,8 @@ class Spread:
 def pool_size(drawn: Mapping[Variant, int]) -> int:
     """Return how many draws of a model the cells of a release are spread over.
 
-    If the model has many variants, few draws repeat a trace, and a small pool has too few draws near the cases. If
-    most draws repeat a trace, the others are mostly traces of noise, of which a small pool has few.
+    If the model has many variants, few draws repeat a trace, and a small pool has too few draws near the
+    cases. If most draws repeat a trace, the others are mostly traces of noise, of which a small pool has few.
     """
     draws = sum(drawn.values())
     repeated = sum(n for n in drawn.values() if n > 1)

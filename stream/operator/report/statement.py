@@ -400,8 +400,8 @@ def _notes_on_releases(series: Sequence[PublishedRelease], *, has_counts: bool) 
         yield "No case is in two of these releases: their counts add up."
     if len(series) > 1 and not is_each_case_once and not has_increments:
         yield (
-            "Each release has the cases of earlier releases again, except those that were removed since: read the "
-            "newest alone, and add no counts of several releases."
+            "Each release has the cases of earlier releases again, except those that were removed since: "
+            "read the newest alone, and add no counts of several releases."
         )
     empty = [release.number for release in series if release.is_empty]
     if empty:

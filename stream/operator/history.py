@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypedDict, cast
@@ -182,10 +182,10 @@ class History:
     names: tuple[str, ...] = ()
     """Publications that the ledger names without an attempt of theirs."""
 
-    def verdicts(self, leaving: tuple[str, int] | None = None) -> list[Verdict]:
+    def verdicts(self, leaving: Collection[ReleaseKey] = ()) -> list[Verdict]:
         """Return the verdict on the published releases together, for each publication.
 
-        If `leaving` names a held release, it counts as published.
+        The held releases that `leaving` names count as published.
         """
         names = dict.fromkeys((*(row["publication"] for row in self.rows), *self.names))
         released: dict[str, list[AuditDocument]] = {name: [] for name in names}
@@ -194,7 +194,7 @@ class History:
         ended = set()
         for row in self.rows:
             name = row["publication"]
-            if row["status"] in ("published", "sealed") or (name, row["sequence"]) == leaving:
+            if row["status"] in ("published", "sealed") or (name, row["sequence"]) in leaving:
                 released[name].append(self.audits[name, row["sequence"]])
             elif row["status"] == "held":
                 n_held[name] += 1

@@ -55,6 +55,8 @@ class Held:
         The verdict on its publication if this release left and no other; None without its manifest or its audit.
     changed
         The verdicts on other publications that this release would change.
+    together
+        The verdict on its publication if all held releases left, if its word is another one.
     figures, facts
         Numbers of its audit with their bounds, and further facts.
     paper
@@ -67,6 +69,7 @@ class Held:
     since: str
     verdict: Verdict | None
     changed: tuple[Verdict, ...]
+    together: Verdict | None
     figures: tuple[BoundedNumber, ...]
     facts: tuple[tuple[str, str], ...]
     paper: Statement | None
@@ -83,7 +86,11 @@ def queue(output: Path) -> list[Held]:
     waiting = held(output)
     history = read(output) if waiting else History([], {})
     now = {verdict.publication: verdict.verdict for verdict in history.verdicts()}
-    return [_shown(output, release, history, now) for release in waiting]
+    keys = [(release.publication, release.number) for release in waiting if release.manifest]
+    # Two releases can be safe each, and not both: exact counts undo the noise of another publication.
+    all_leave = history.verdicts(leaving=[key for key in keys if history.audits.get(key)])
+    together = {verdict.publication: verdict for verdict in all_leave}
+    return [_shown(output, release, history, now, together) for release in waiting]
 
 
 def held_release(output: Path, publication: str, number: int) -> Held | None:
@@ -103,7 +110,9 @@ def decided(output: Path) -> list[tuple[str, ApprovalEntry]]:
     return [(_moment(entry.body.at / NANOSECONDS), entry) for entry in decisions]
 
 
-def _shown(output: Path, release: HeldRelease, history: History, now: Mapping[str, Word]) -> Held:
+def _shown(
+    output: Path, release: HeldRelease, history: History, now: Mapping[str, Word], all_leave: Mapping[str, Verdict]
+) -> Held:
     key = (release.publication, release.number)
     audit = audit_of(output, *key)
     path = release.files / MANIFEST
@@ -113,7 +122,7 @@ def _shown(output: Path, release: HeldRelease, history: History, now: Mapping[st
         held_series = [PublishedRelease(release.number, release.manifest, sha256_of_manifest, folder=release.files)]
         paper = statement(held_series, alone=True, other_releases=other_publications(output, held_series))
     # The verdicts of all publications if this release left.
-    verdicts_after = history.verdicts(leaving=key) if release.manifest and audit else []
+    verdicts_after = history.verdicts(leaving=[key]) if release.manifest and audit else []
     verdict_after = None
     changed = []
     for verdict in verdicts_after:
@@ -121,11 +130,14 @@ def _shown(output: Path, release: HeldRelease, history: History, now: Mapping[st
             verdict_after = verdict
         elif verdict.verdict != now.get(verdict.publication):
             changed.append(verdict)
+    together = all_leave.get(release.publication)
+    if together is not None and (verdict_after is None or together.verdict == verdict_after.verdict):
+        together = None
     since, figures, facts = _moment(release.held_since), tuple(_figures(audit)), tuple(_facts(audit))
     attacks = attacks_sentence(output, *key)
     if attacks:
         facts += (("Attacks on held-out cases", attacks),)
-    return Held(release, since, verdict_after, tuple(changed), figures, facts, paper, sha256_of_manifest)
+    return Held(release, since, verdict_after, tuple(changed), together, figures, facts, paper, sha256_of_manifest)
 
 
 def _figures(audit: AuditDocument) -> Iterator[BoundedNumber]:

@@ -32,6 +32,27 @@ def emit_json(value: Any) -> None:
     sys.stdout.buffer.flush()
 
 
+def check_page(path: Path | None, subject: str, hint: str = "") -> None:
+    """Refuse the file of a page for people that is neither HTML nor Markdown, before the page is made.
+
+    Parameters
+    ----------
+    path
+        The file; None if the page is printed.
+    subject
+        What the page is, for the message.
+    hint
+        Another way to get it, which continues the message.
+
+    Raises
+    ------
+    InputError
+        If the suffix is neither `.html` nor `.md`.
+    """
+    if path is not None and path.suffix not in (".html", ".md"):
+        raise InputError(f"{path}: the {subject} is written as .html or .md{hint}")
+
+
 def write_page(path: Path, text: str, *, private: bool) -> None:
     """Write a page for people. If it is private, a new file is readable by its owner only."""
     try:

@@ -11,7 +11,7 @@ import typer
 from connectors.reading import Reading
 from models.errors import InputError
 from stream.commands import _options as options
-from stream.commands._output import emit_json, filled, progress, tables, write_page
+from stream.commands._output import check_page, emit_json, filled, progress, tables, write_page
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -119,8 +119,7 @@ def command(
     from stream.operator.report.statement import html, markdown
     from stream.release.single import mechanism_of
 
-    if output is not None and output.suffix not in (".html", ".md"):
-        raise InputError(f"{output}: the assessment is written as .html or .md (or printed with --json)")
+    check_page(output, "assessment", " (or printed with --json)")
     if original is None:
         raise InputError("--original is missing: the log that the release was made from")
     attributes = options.split_attributes(sensitive)

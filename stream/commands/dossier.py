@@ -11,7 +11,7 @@ import typer
 
 from models.errors import InputError
 from stream.commands import _options as options
-from stream.commands._output import emit_json, progress, write_page
+from stream.commands._output import check_page, emit_json, progress, write_page
 
 if TYPE_CHECKING:
     from stream.operator.dossier.evidence import DossierEvidence
@@ -71,8 +71,7 @@ def command(
         return
     if folder is None:
         raise InputError("name the output folder: veilstream dossier DIR PUBLICATION")
-    if output is not None and output.suffix not in (".html", ".md"):
-        raise InputError(f"{output}: the dossier is written as .html or .md; print the .html to get a PDF of two pages")
+    check_page(output, "dossier", "; print the .html to get a PDF of two pages")
     declared_facts = {} if facts is None else read_facts(facts)
     evidence = collect(folder, publication, config=config, assessments=assessment or [])
     today = datetime.now(UTC).date()

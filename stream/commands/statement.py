@@ -7,9 +7,8 @@ from typing import Annotated
 
 import typer
 
-from models.errors import InputError
 from stream.commands import _options as options
-from stream.commands._output import emit_json, write_page
+from stream.commands._output import check_page, emit_json, write_page
 
 PANEL = "Operate"
 
@@ -32,8 +31,7 @@ def command(
     """
     from stream.operator.report.statement import html, markdown, other_publications, releases_of, statement
 
-    if output is not None and output.suffix not in (".html", ".md"):
-        raise InputError(f"{output}: the statement is written as .html or .md")
+    check_page(output, "statement")
     series = releases_of(folder, publication, number)
     page = statement(series, alone=number is not None, other_releases=other_publications(folder, series))
     if output is not None:

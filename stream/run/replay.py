@@ -445,7 +445,8 @@ def within(log: EventLog, settings: Settings, until: int | None) -> EventLog:
     """
     earliest = settings.process.earliest
     first = int(log.time.min(initial=0)) if earliest is None else nanoseconds(earliest)
-    inside = (log.time >= first) & (log.time <= (log.time.max(initial=0) if until is None else until))
+    last = int(log.time.max(initial=0)) if until is None else until
+    inside = (log.time >= first) & (log.time <= last)
     if inside.all():
         return log
     if not inside.any():

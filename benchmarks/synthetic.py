@@ -76,7 +76,8 @@ def measure(names: Sequence[str], epsilons: Sequence[str], rounds: int, kinds: S
         results[name] = {"itself": _shown(log, log), "support": _shown(log, _support(log))}
         for epsilon in epsilons:
             terms: dict[str, Any] = {"epsilon": epsilon, "delta_dp": DELTA}
-            design = synthetic.Design(activities=tuple(log.activity.values))
+            activities = tuple(log.activity.values)
+            design = synthetic.Design(activities=activities, order=synthetic.usual_order(activities))
             timed = replace(design, bounds=PublicTimeBounds(30 * DAY_MS))
             releases = {
                 VARIANTS: _variants(log, terms),

@@ -50,6 +50,7 @@ from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -89,18 +90,32 @@ MAX_GAIN = 2
 SMALL = Fraction(1, 2)
 """Epsilon below which the model comes before the weights by default: candidates of a poor model are worth no counts."""
 
+MANY_LABELS = 100
+"""Declared labels from which contexts have two labels by default, not three: the cells of contexts of three would take
+the time of a release."""
+
 CASES_A_CELL = 2.0
 """Cases that a candidate needs on average, in scales of its noise. With fewer, cells that only noise fills
 would hold a good part of the release."""
 
-STEPS_A_CELL = 2.0
+STEPS_A_CELL = 1.6
 """Contexts of two labels are counted if a pair of labels has at least so many steps on average, in scales
 of the noise. With fewer steps the cells of these contexts would hold more noise than steps."""
 
-LARGE_EPSILON_PRICE = 1.2
+SURE_STEPS_A_CELL = 5.7
+"""Longer contexts are counted too from here on. With fewer steps, a second measurement of the first level brings more
+than they do."""
+
+PART_OF_TWO = Fraction(1, 3)
+"""Part of the rho of the model for contexts of two labels, from `SMALL` on, if there are no longer ones."""
+
+PART_OF_TWO_BELOW = Fraction(1, 2)
+"""The same below `SMALL`: with a third, the similarity of BPIC 2012 at epsilon .1 is .008 less."""
+
+LARGE_EPSILON_PRICE = 1.4
 """Factor of the price of the first level (`thinned`) from `SMALL` on: traces of few and sure steps are nearer to the
-cases. At 1.3 the DFG error of Sepsis at epsilon 1 rises by .004. Below `SMALL` a higher price leaves out steps that the
-weights cannot bring back: the DFG error of Sepsis at epsilon .1 rises by .01 with 1.15, and by .03 with 1.3."""
+cases. Below `SMALL` a higher price leaves out steps that the weights cannot bring back: the DFG error of Sepsis at
+epsilon .1 rises by .01 with 1.15, and by .03 with 1.3."""
 
 SURE_SCALE = 22.5
 """Scale of the noise of the weights up to which the last fit gives its prior the weight `FAITH`. The prior is spread
@@ -122,23 +137,23 @@ class Shares:
     def usual(cls, *, labels: bool, times: bool, epsilon: Fraction = SMALL) -> Shares:
         """Return the default shares; they read no data.
 
-        Three tenths go to times if bounds are declared. The other stages divide what remains in twentieths:
+        Three tenths go to times if bounds are declared. The other stages divide what remains in fortieths:
 
         =============  ========  =====  =======  ======
         epsilon        variants  model  weights  labels
         =============  ========  =====  =======  ======
-        >= `SMALL`     2         9      9        1
-        below          1         15     4        2
+        >= `SMALL`     2         23     15       2
+        below          2         30     8        4
         =============  ========  =====  =======  ======
 
         The part of labels is taken from that of the model if labels are selected, since both divide one rho.
         """
         timed = Fraction(3, 10) if times else Fraction(0)
-        part = (1 - timed) / 20
+        part = (1 - timed) / 40
         if epsilon >= SMALL:
-            variants, model, weights, selected = 2, 9, 9, 1
+            variants, model, weights, selected = 2, 23, 15, 2
         else:
-            variants, model, weights, selected = 1, 15, 4, 2
+            variants, model, weights, selected = 2, 30, 8, 4
         if not labels:
             selected = 0
         return cls(
@@ -212,8 +227,8 @@ class Design:
     max_labels
         Distinct labels of a case that count when labels are selected: its first ones.
     order
-        Labels of the longest context of the model. Contexts have one label if the noisy first level is too weak for
-        longer ones.
+        Labels of the longest context of the model; a release that does not add up has `usual_order`. Contexts have one
+        or two labels if the noisy first level is too weak for longer ones.
     case_weight
         The most that one case adds to a level in L2 (B).
     candidates
@@ -436,10 +451,24 @@ class StageBudget:
             least = self.frequent(terms).threshold if scale <= MAX_SCALE else MAX_THRESHOLD + 1
             if least > MAX_THRESHOLD:
                 raise InputError(f"epsilon is too small: a variant would need more than {MAX_THRESHOLD} cases to leave")
-        scale_of(self.rho("model") / design.order, design.case_weight * unit * person)
+        for rho in self._ends_of_the_rhos(design):
+            scale_of(rho, design.case_weight * unit * person)
         checked_scale(scale_for(person, self.pure("weights")))
         if design.bounds is not None:
             checked_scale(self.times_scale(terms, design), "epsilon")
+
+    def _ends_of_the_rhos(self, design: Design) -> tuple[Fraction, Fraction]:
+        """Return the least and the largest rho of a measurement of the model, however `divided` decides."""
+        model = self.rho("model")
+        of_first = model / design.order
+        rhos = {of_first}
+        if design.order > 1:
+            for part_of_two in (PART_OF_TWO, PART_OF_TWO_BELOW):
+                of_two = model * part_of_two
+                rhos |= {of_two, model - of_two - of_first}
+            rhos.add(model - of_first)
+        possible = [rho for rho in rhos if rho]
+        return min(possible), max(possible)
 
     def thresholds(self, terms: Terms, design: Design) -> dict[str, int]:
         """Return the least noisy counts of labels and of variants, if a stage selects them: public.
@@ -452,6 +481,11 @@ class StageBudget:
         if self.variants:
             thresholds["threshold"] = self.frequent(terms).threshold
         return thresholds
+
+
+def usual_order(activities: Sequence[str] | None) -> int:
+    """Return the default order of the model: 3, or 2 for more than `MANY_LABELS` declared labels."""
+    return 2 if activities is not None and len(set(activities)) > MANY_LABELS else 3
 
 
 def series_draws(budget: StageBudget, terms: Terms, design: Design) -> tuple[Draw, ...]:
@@ -513,7 +547,7 @@ def release_synthetic(
 
     # Stage 3: cases near each candidate, fitted to the counts of stages 1 and 2.
     listed = candidate_list(levels, frequent, table.alphabet, plan, budget, terms, draw)
-    counts = candidates.reweigh(table, listed.traces, budget.pure("weights"), draw, cases_per_person)
+    counts = candidates.reweigh(table, listed.traces, budget.pure("weights"), draw, cases_per_person, drop=listed.drop)
     scale = scale_for(cases_per_person, budget.pure("weights"))
     released = listed.fitted(counts, scale, levels, frequent, plan.case_weight, draw)
     events = sum(len(variant) * n for variant, n in released)
@@ -632,17 +666,43 @@ def residual_model(
     other_cases, counts = table.without(frequent)
     rho_of_levels = [budget.rho("model") / design.order] * design.order
     labels, person = len(table.alphabet), terms.cases_per_person
-    return contexts.measure(other_cases, counts, labels, rho_of_levels, design.case_weight, draw, person, enough)
+    part_of_two = PART_OF_TWO if terms.epsilon >= SMALL else PART_OF_TWO_BELOW
+    division = partial(divided, part_of_two=part_of_two)
+    return contexts.measure(other_cases, counts, labels, rho_of_levels, design.case_weight, draw, person, division)
 
 
-def enough(level: contexts.ContextLevel) -> bool:
-    """Return whether a noisy first level justifies the noise of longer contexts.
+def divided(level: contexts.ContextLevel, rhos: Sequence[Fraction], part_of_two: Fraction) -> list[Fraction]:
+    """Divide the rho that a noisy first level has left.
 
-    Without noise that contradicts a flow, it must hold `STEPS_A_CELL` scales a cell on average. Only noisy counts
-    are read.
+    What counts is how many steps a cell holds on average, in scales of the noise, without noise that contradicts a
+    flow. Below `STEPS_A_CELL` the first level is measured again with all of the rest, below `SURE_STEPS_A_CELL` it
+    shares the rest with contexts of two labels, and otherwise all longer contexts are measured.
+
+    Parameters
+    ----------
+    level
+        The noisy first level; nothing else is read.
+    rhos
+        The rho of each level, that of the first one included.
+    part_of_two
+        Part of the whole for contexts of two labels if there are no longer ones.
+
+    Returns
+    -------
+    list of Fraction
+        The rho of a second measurement of the first level, then that of each level of longer contexts. They add up to
+        what is left.
     """
+    left = sum(rhos[1:], start=Fraction(0))
     cells = thinned(level).cells
-    return bool(cells.sum() >= STEPS_A_CELL * float(level.scale[0]) * np.count_nonzero(cells)) and bool(cells.any())
+    n_cells = max(int(np.count_nonzero(cells)), 1)
+    steps_a_cell = float(cells.sum()) / (float(level.scale[0]) * n_cells)
+    if steps_a_cell < STEPS_A_CELL:
+        return [left]
+    if steps_a_cell < SURE_STEPS_A_CELL:
+        of_two = sum(rhos) * part_of_two
+        return [left - of_two, of_two]
+    return [Fraction(0), *rhos[1:]]
 
 
 @content_free()
@@ -660,12 +720,15 @@ class CandidateList:
         The sample of the model: how often each trace was drawn.
     pool
         How many of these draws the cases of a candidate are spread over.
+    drop
+        Scales of the noise below which the count of a candidate is dropped.
     """
 
     traces: list[Variant]
     alphabet: tuple[str, ...]
     drawn: dict[Variant, int]
     pool: int
+    drop: float = candidates.DROP
 
     def fitted(
         self,
@@ -747,14 +810,17 @@ def candidate_list(
     scale = scale_for(terms.cases_per_person, budget.pure("weights"))
     affordable = max(int(cases / (CASES_A_CELL * scale)), 1)
     most = min(design.candidates, affordable)
-    listed += candidates.representative(drawn, listed, most)
-    return CandidateList(listed, extended, drawn, pool)
+    represented = candidates.POOL if is_small else candidates.LARGE_POOL
+    listed += candidates.representative(drawn, listed, most, represented)
+    has_few_variants = not is_small and pool == POOL
+    drop = candidates.LOW_DROP if has_few_variants else candidates.DROP
+    return CandidateList(listed, extended, drawn, pool, drop)
 
 
 def weight_of_prior(scale: float, levels: Sequence[contexts.ContextLevel]) -> float:
     """Return the weight of the prior in the last fit, `FAITH` or less, for noise of the weights of a scale.
 
-    A single level may hold hardly more than noise (`enough`), so it does not lessen the weight.
+    A single level may hold hardly more than noise (`divided`), so it does not lessen the weight.
     """
     if len(levels) == 1:
         return FAITH

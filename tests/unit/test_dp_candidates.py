@@ -74,6 +74,14 @@ def test_cells_get_noise_and_small_ones_are_dropped(person: int, epsilon: Fracti
     assert source.asked == [(float(scale), 4)]
 
 
+def test_cells_are_dropped_below_so_many_scales_as_are_asked_for() -> None:
+    """One scale keeps what two would drop."""
+    cells = candidates.reweigh(
+        _table(ab=10, cd=3), [(0, 1), (2, 3), (9,)], Fraction(1, 10), NoisePerKey([0, 7, 9]), drop=1.0
+    )
+    assert cells.tolist() == [10, 10, 0]
+
+
 def test_one_case_a_person_unless_said() -> None:
     """And what is not dropped is the cell's number of cases."""
     source = NoisePerKey()
@@ -132,22 +140,21 @@ def test_of_equal_representatives_the_more_frequent_then_the_first_drawn() -> No
 
 
 def test_a_design_has_no_more_candidates_than_the_pool() -> None:
-    """Two thousand: as many are compared."""
-    assert len(candidates._pool({(place,): 1 for place in range(3_000)})[0]) == 2_000
+    """As many as are compared: two thousand at small epsilon."""
+    assert len(candidates._pool({(place,): 1 for place in range(3_000)}, candidates.POOL)[0]) == 2_000
     assert Design(candidates=2_000).candidates == 2_000
     with pytest.raises(InputError, match="between 1 and 2000"):
         Design(candidates=2_001)
 
 
 @pytest.mark.parametrize("pool", [4, 5, 6, 9])
-def test_the_less_frequent_half_of_the_pool_represents_the_others(pool: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_less_frequent_half_of_the_pool_represents_the_others(pool: int) -> None:
     """The most frequent half weighs as it was drawn; the others of the pool share, in their proportion, what they and
     all that is left out weigh. Of equal frequency the first drawn come first."""
-    monkeypatch.setattr(candidates, "POOL", pool)
     times = [3, 1, 8, 1, 2, 3, 1, 6, 1]
     drawn = {(place,): n for place, n in enumerate(times)}
     order = [(2,), (7,), (0,), (5,), (4,), (1,), (3,), (6,), (8,)]
-    ranked, weights = candidates._pool(drawn)
+    ranked, weights = candidates._pool(drawn, pool)
     assert ranked == order[:pool]
     exact = [Fraction(drawn[variant]) for variant in order[:pool]]
     if pool < len(drawn):
@@ -156,6 +163,13 @@ def test_the_less_frequent_half_of_the_pool_represents_the_others(pool: int, mon
         exact = exact[:half] + [n * left / sum(exact[half:]) for n in exact[half:]]
     assert weights.tolist() == pytest.approx([float(n) for n in exact])
     assert float(weights.sum()) == pytest.approx(sum(times))
+
+
+def test_representatives_are_chosen_among_the_pool_that_is_asked_for() -> None:
+    """The less frequent variant is in a pool of two, and not in one of one."""
+    drawn = {(0,): 5, (0, 1): 4, (2, 3, 2): 3}
+    assert candidates.representative(drawn, [(0,)], 1, 1) == [(0, 1)]
+    assert candidates.representative(drawn, [(0,)], 1, 2) == [(2, 3, 2)]
 
 
 def test_nearest_by_hand() -> None:

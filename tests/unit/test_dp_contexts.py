@@ -241,42 +241,63 @@ def test_weights_of_cases() -> None:
     assert contexts.step_weights([], 3, 1).tolist() == []
 
 
+class _Noted(EqualNoise):
+    """Noise of 600 in each cell of the first draw, 1,200 of the second, and so on."""
+
+    def gaussian(self, scale: float, size: int) -> np.ndarray:
+        super().gaussian(scale, size)
+        return np.full(size, 600 * len(self.asked), dtype=np.int64)
+
+
+VARIANTS: list[tuple[int, ...]] = [(0, 1, 0), (1,)]
+COUNTS = np.asarray([50, 7])
+
+
 def test_a_weak_first_level_is_measured_again() -> None:
     """With all that the longer contexts would have had: the noise is that of both rhos at once, and nothing else of the
-    model is drawn. If it is strong, or the only level, nothing changes."""
-    variants, counts = [(0, 1, 0), (1,)], np.asarray([50, 7])
+    model is drawn."""
     rhos = [Fraction(1, 100), Fraction(2, 100), Fraction(3, 100)]
-
-    class Noted(EqualNoise):
-        def gaussian(self, scale: float, size: int) -> np.ndarray:
-            super().gaussian(scale, size)
-            return np.full(size, 600 * len(self.asked), dtype=np.int64)
-
     seen: list[ContextLevel] = []
 
-    def weak(level: ContextLevel) -> bool:
+    def weak(level: ContextLevel, of_levels: Sequence[Fraction]) -> list[Fraction]:
         seen.append(level)
-        return False
+        return [sum(of_levels[1:], start=Fraction(0))]
 
-    source = Noted()
-    (level,) = contexts.measure(variants, counts, 2, rhos, 3, source, 2, weak)
+    source = _Noted()
+    (level,) = contexts.measure(VARIANTS, COUNTS, 2, rhos, 3, source, 2, weak)
     scales = [6 * UNIT / (2 * rho) ** 0.5 for rho in (Fraction(1, 100), Fraction(5, 100))]
     assert [scale for scale, _ in source.asked] == pytest.approx(scales)
     assert [size for _, size in source.asked] == [9, 9]
-    true = contexts.measure(variants, counts, 2, rhos[:1], 3, EqualNoise(seed=3), 2)[0]
+    true = contexts.measure(VARIANTS, COUNTS, 2, rhos[:1], 3, EqualNoise(seed=3), 2)[0]
     assert len(seen) == 1
     assert (seen[0].cells - true.cells == 600).all()
     assert (level.cells - true.cells == 600 / 6 + 1200 * 5 / 6).all()
     whole = 6 * UNIT / (2 * Fraction(6, 100)) ** 0.5
     assert level.scale.tolist() == pytest.approx([whole / 2**0.5] * 3)
-    strong = contexts.measure(variants, counts, 2, rhos, 3, EqualNoise(seed=3), 2, lambda level: True)
-    assert len(strong) == 3
-    assert len(contexts.measure(variants, counts, 2, rhos[:1], 3, EqualNoise(seed=3), 2, weak)) == 1
+    # The only level has nothing to divide.
+    assert len(contexts.measure(VARIANTS, COUNTS, 2, rhos[:1], 3, EqualNoise(seed=3), 2, weak)) == 1
     assert len(seen) == 1
+
+
+def test_what_is_left_of_the_rhos_is_divided_as_the_rule_says() -> None:
+    """A part for the first level again and a part for contexts of two labels, or nothing for the first level."""
+    rhos = [Fraction(1, 100), Fraction(2, 100), Fraction(3, 100)]
+    source = _Noted()
+    measured = contexts.measure(
+        VARIANTS, COUNTS, 2, rhos, 3, source, 2, lambda level, of_levels: [Fraction(4, 100), Fraction(1, 100)]
+    )
+    assert len(measured) == 2
+    scales = [6 * UNIT / (2 * rho) ** 0.5 for rho in (Fraction(1, 100), Fraction(4, 100), Fraction(1, 100))]
+    assert [scale for scale, _ in source.asked] == pytest.approx(scales)
+    assert measured[0].scale.tolist() == pytest.approx([6 * UNIT / (2 * 0.05) ** 0.5 / 2**0.5] * 3)
+    assert measured[1].scale.tolist() == pytest.approx([scales[2] / 2**0.5] * len(measured[1].contexts))
+
     source = EqualNoise(seed=3)
-    (level,) = contexts.measure(variants, counts, 2, rhos[:2], 3, source, 2, weak)
-    assert [scale for scale, _ in source.asked] == pytest.approx([6 * UNIT / (2 * rho) ** 0.5 for rho in (0.01, 0.02)])
-    assert level.scale.tolist() == pytest.approx([6 * UNIT / (2 * 0.03) ** 0.5 / 2**0.5] * 3)
+    all_levels = contexts.measure(
+        VARIANTS, COUNTS, 2, rhos, 3, source, 2, lambda level, of_levels: [Fraction(0), *of_levels[1:]]
+    )
+    assert len(all_levels) == 3
+    assert [scale for scale, _ in source.asked] == pytest.approx([6 * UNIT / (2 * rho) ** 0.5 for rho in rhos])
 
 
 def test_levels_hold_the_weights_of_the_cases() -> None:

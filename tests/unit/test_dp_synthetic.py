@@ -184,20 +184,20 @@ def _parts(shares: Any) -> dict[str, Fraction]:
 
 
 def test_shares_by_default() -> None:
-    """Three tenths for times if they run; of the rest a tenth for variants, half of what is left each for the model and
-    the weights; below an epsilon of a half a twentieth, fifteen of them and four. Labels have one twentieth of those of
-    the model, or two. If releases add up: of the rest seven tenths and three."""
+    """Three tenths for times if they run; of the rest two fortieths for variants, 23 for the model and 15 for the
+    weights; below an epsilon of a half two, thirty and eight. Labels have two fortieths of those of the model, or four.
+    If releases add up: of the rest seven tenths and three."""
     for labels in (False, True):
         for timed in (False, True):
             rest = 1 - Fraction(3 * timed, 10)
-            usual, small = (2, 9, 9, 1), (1, 15, 4, 2)
+            usual, small = (2, 23, 15, 2), (2, 30, 8, 4)
             for epsilon, parts in ((1, usual), (Fraction(1, 2), usual), (Fraction(499, 1000), small)):
                 of_labels = parts[3] * labels
                 assert _parts(Shares.usual(labels=labels, times=timed, epsilon=Fraction(epsilon))) == {
-                    "labels": rest * Fraction(of_labels, 20),
-                    "variants": rest * Fraction(parts[0], 20),
-                    "model": rest * Fraction(parts[1] - of_labels, 20),
-                    "weights": rest * Fraction(parts[2], 20),
+                    "labels": rest * Fraction(of_labels, 40),
+                    "variants": rest * Fraction(parts[0], 40),
+                    "model": rest * Fraction(parts[1] - of_labels, 40),
+                    "weights": rest * Fraction(parts[2], 40),
                     "times": Fraction(3 * timed, 10),
                 }
     for timed in (False, True):
@@ -356,17 +356,21 @@ def whole_rho(monkeypatch: pytest.MonkeyPatch) -> Callable[[Fraction], None]:
 
 @pytest.mark.parametrize("person", [1, 3])
 def test_the_ends_of_the_noise_of_a_level(person: int, whole_rho: Callable[[Fraction], None]) -> None:
-    """(B c)^2 / (2 scale^2) is a level's part of rho: the scale is 2^-10 at least and 2^50 at most, both included."""
+    """(B c)^2 / (2 scale^2) is a measurement's part of rho: its scale is 2^-10 to 2^50, ends included.
+
+    Of three levels the least part is a sixth (a third for the first level, and a half for contexts of two labels), and
+    the largest is two thirds (all that is left, for the first level again).
+    """
     design, terms = Design(order=3, case_weight=7), Terms.of(1, "0.01", person)
     square = Fraction((7 * UNIT * person) ** 2, 2)
-    whole_rho(3 * square / 2**100)
+    whole_rho(6 * square / 2**100)
     _budget().check(terms, design)
-    whole_rho(3 * square / 2**100 * Fraction(999_999, 1_000_000))
+    whole_rho(6 * square / 2**100 * Fraction(999_999, 1_000_000))
     with pytest.raises(InputError, match="rho is too small"):
         _budget().check(terms, design)
-    whole_rho(3 * square * 2**20)
+    whole_rho(square * 2**20 * 3 / 2)
     _budget().check(terms, design)
-    whole_rho(3 * square * 2**20 * Fraction(1_000_001, 1_000_000))
+    whole_rho(square * 2**20 * 3 / 2 * Fraction(1_000_001, 1_000_000))
     with pytest.raises(InputError, match="outside"):
         _budget().check(terms, design)
 
@@ -581,18 +585,52 @@ def _level(cells: list[list[int]], scale: float) -> ContextLevel:
     return ContextLevel(np.arange(len(cells)), np.asarray(cells, dtype=np.int64), np.full(len(cells), scale))
 
 
-def test_a_first_level_is_enough_from_two_scales_a_cell_on() -> None:
-    """On average over the cells that are left once each has paid ln(rows) / 2 deviations; none left is not enough."""
+def _divided(cells: list[list[int]], scale: float) -> list[Fraction]:
+    """What a first level leaves of a rho of 12, divided evenly over three levels."""
+    return synthetic.divided(_level(cells, scale), [Fraction(4)] * 3, Fraction(1, 3))
+
+
+def test_the_rho_that_is_left_is_divided_by_the_steps_of_a_cell() -> None:
+    """On average over the cells that are left once each has paid ln(rows) / 2 deviations: below 1.6 scales all for the
+    first level, below 5.7 a third of the whole for contexts of two labels, from there on for all longer contexts."""
     scale = 1000.0
     paid = 2**0.5 * scale * np.log(2) / 2
-    least = round(2 * scale + paid)
-    assert synthetic.enough(_level([[least, 0], [0, least]], scale))
-    assert not synthetic.enough(_level([[least - 1, 0], [0, least - 1]], scale))
-    assert synthetic.enough(_level([[least + 500, 0], [0, least - 500]], scale))
-    assert not synthetic.enough(_level([[least + 500, 0], [0, least - 501]], scale))
-    assert synthetic.enough(_level([[least, 0], [0, 0]], scale)), "a cell without steps is not one that is left"
-    assert not synthetic.enough(_level([[0, 0], [0, 0]], scale))
-    assert not synthetic.enough(_level([[-9 * least, 0], [0, round(paid)]], scale))
+    for least, below, from_there in ((1.6, [8], [4, 4]), (5.7, [4, 4], [0, 4, 4])):
+        cell = round(least * scale + paid)
+        assert _divided([[cell, 0], [0, cell]], scale) == from_there
+        assert _divided([[cell - 1, 0], [0, cell - 1]], scale) == below
+        assert _divided([[cell + 500, 0], [0, cell - 500]], scale) == from_there
+        assert _divided([[cell + 500, 0], [0, cell - 501]], scale) == below
+        assert _divided([[cell, 0], [0, 0]], scale) == from_there, "a cell without steps is not one that is left"
+    assert _divided([[0, 0], [0, 0]], scale) == [8]
+    assert _divided([[-9_000, 0], [0, round(paid)]], scale) == [8]
+    two = _level([[3_000, 0], [0, 3_000]], scale)
+    assert synthetic.divided(two, [Fraction(6), Fraction(6)], Fraction(1, 3)) == [2, 4]
+    assert synthetic.divided(two, [Fraction(6), Fraction(6)], Fraction(1, 2)) == [0, 6]
+
+
+@pytest.mark.parametrize(("epsilon", "part_of_two"), [("0.49", Fraction(1, 2)), ("0.5", Fraction(1, 3))])
+def test_contexts_of_two_labels_have_a_third_or_below_a_half_half(epsilon: str, part_of_two: Fraction) -> None:
+    """Of the rho of the model, by the noise that is drawn: a first level of 4 scales a cell, which is not sure."""
+    source, design = EqualNoise(seed=7), Design(activities=("a",), order=3, case_weight=1)
+    budget, terms = _budget(), Terms.of(epsilon, "0.1")
+    whole = float(budget.rho("model"))
+    # Each case has the steps to a and to the end, each of a weight of 1 / sqrt(2).
+    scale_of_first = 1 / (2 * whole / 3) ** 0.5
+    cases = round(4 * scale_of_first / 2**0.5 * 2**0.5 + 2**0.5 * math.log(2) / 2 * scale_of_first)
+    table = VariantCounts(("a",), ((0,),), np.asarray([cases]))
+    synthetic.residual_model(table, {}, design, budget, terms, source)
+    expected = [whole / 3, whole * (2 / 3 - float(part_of_two)), whole * float(part_of_two)]
+    drawn = [contexts.UNIT**2 / (2 * scale**2) for scale, _ in source.asked]
+    assert drawn == pytest.approx(expected)
+
+
+def test_the_order_of_the_model_by_default() -> None:
+    """Three labels, or two for more than a hundred declared ones."""
+    hundred = tuple(f"a{place}" for place in range(100))
+    assert synthetic.usual_order(None) == synthetic.usual_order(hundred) == 3
+    assert synthetic.usual_order((*hundred, *hundred)) == 3, "a label that is declared twice is one"
+    assert synthetic.usual_order((*hundred, "b")) == 2
 
 
 def _like(
@@ -739,36 +777,55 @@ def test_candidates_come_from_all_levels_of_the_model() -> None:
         assert set(listed.drawn) == {(0, 2, 3), (1, 2, 5)}
 
 
-def _sampled(level: ContextLevel, epsilon: str, sample: int) -> tuple[dict[tuple[int, ...], int], int]:
-    """Return the drawn traces of a first level over two labels, and the pool of the release."""
+def _of_level(level: ContextLevel, epsilon: str, sample: int) -> tuple[dict[tuple[int, ...], int], int, float]:
+    """Return the drawn traces of a first level over two labels, the pool, and the scales that drop a cell."""
     names = ("a", "b")
     design = Design(activities=names, sample=sample, candidates=5)
     budget, terms = _budget(model=Fraction(10**7)), Terms.of(epsilon, "0.1")
     listed = synthetic.candidate_list([level], {}, names, design, budget, terms, EqualNoise(seed=7))
-    return listed.drawn, listed.pool
+    return listed.drawn, listed.pool, listed.drop
 
 
 @pytest.mark.parametrize(
     ("epsilon", "prices", "is_kept"),
-    [("0.49", 0.9, False), ("0.49", 1.1, True), ("0.5", 1.1, False), ("0.5", 1.3, True)],
+    [("0.49", 0.9, False), ("0.49", 1.1, True), ("0.5", 1.3, False), ("0.5", 1.5, True)],
 )
 def test_a_cell_costs_more_from_an_epsilon_of_a_half_on(epsilon: str, prices: float, is_kept: bool) -> None:
-    """A step is in the model if it has more than one price below that epsilon, and 1.2 prices from there on."""
+    """A step is in the model if it has more than one price below that epsilon, and 1.4 prices from there on."""
     scale = 100 * UNIT
     price = 2**0.5 * math.log(3) / 2 * scale
     sure, rare = 1_000 * UNIT, round(prices * price)
     level = _level([[0, 0, sure], [0, 0, rare], [sure, rare, 0]], scale)
-    drawn, _ = _sampled(level, epsilon, 2_000)
+    drawn, _, _ = _of_level(level, epsilon, 2_000)
     assert set(drawn) == ({(0,), (1,)} if is_kept else {(0,)})
 
 
-def test_a_model_of_many_variants_has_a_large_pool() -> None:
-    """Traces of about 33 labels are seldom drawn twice; below an epsilon of a half the pool is small all the same."""
+def test_the_variants_of_a_model_decide_the_pool_and_which_cells_are_dropped() -> None:
+    """Traces of about 33 labels are seldom drawn twice. Few variants have a small pool, and cells of one scale stay;
+    below an epsilon of a half the pool is small all the same, and cells of less than two scales are dropped."""
     many = _level([[97 * UNIT, 0, 3 * UNIT], [0, 0, 0], [3 * UNIT, 0, 0]], 1e-3)
     few = _level([[0, 0, 9 * UNIT], [0, 0, 0], [9 * UNIT, 0, 0]], 1e-3)
-    assert _sampled(many, "0.5", 50)[1] == spreading.LARGE_POOL
-    assert _sampled(few, "0.5", 50)[1] == spreading.POOL
-    assert _sampled(many, "0.49", 50)[1] == spreading.POOL
+    assert _of_level(many, "0.5", 50)[1:] == (spreading.LARGE_POOL, 2.0)
+    assert _of_level(few, "0.5", 50)[1:] == (spreading.POOL, 1.0)
+    for level in (many, few):
+        assert _of_level(level, "0.49", 50)[1:] == (spreading.POOL, 2.0)
+
+
+def test_the_cells_of_a_release_are_dropped_as_its_list_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rule of the list of candidates is the one by which small counts are set to 0."""
+    asked: list[float] = []
+
+    def reweigh(*arguments: Any, drop: float) -> Any:
+        asked.append(drop)
+        return np.zeros(len(arguments[1]), dtype=np.int64)
+
+    monkeypatch.setattr(synthetic.candidates, "reweigh", reweigh)
+    for epsilon in ("0.49", "0.5"):
+        design = Design(activities=("a", "b"), sample=50)
+        synthetic.release_synthetic(
+            _log(*["ab"] * 400), epsilon=epsilon, delta_dp="1e-3", design=design, draw=EqualNoise(seed=7)
+        )
+    assert asked == [2.0, 1.0]
 
 
 def test_cases_are_spread_over_the_pool_alone() -> None:
@@ -881,7 +938,7 @@ def test_times_with_bounds_are_drawn() -> None:
     model = unit / (2 * float(budget.rho("model")) / 2) ** 0.5
     variants = 2 / (2 * float(budget.rho("variants"))) ** 0.5
     timed = 1.5 * unit / (2 * float(budget.rho("times"))) ** 0.5
-    assert scales == pytest.approx([variants, model, model, 2 / (31.5 * float(budget.gain)), timed], rel=1e-12)
+    assert scales == pytest.approx([variants, model, model, 2 / (26.25 * float(budget.gain)), timed], rel=1e-12)
     assert [size for scale, size in source.asked][-1] == len(edges) - 1 + len(bounds.throughput_edges) - 1
 
 

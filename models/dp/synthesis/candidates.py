@@ -27,8 +27,14 @@ DROP = 2.0
 """Cells below so many scales of the noise are dropped. Of a thousand empty cells 1.5 lets 110 through (a third of the
 cases of Sepsis would be invented), 2 lets 70; 2.5 costs as much in small cells as it saves."""
 
+LOW_DROP = 1.0
+"""The same for logs of few variants: their rare variants have a cell each, which no other trace is near."""
+
 POOL = 2_000
 """Drawn variants among which the representatives are found, the most frequent ones: 4 million distances."""
+
+LARGE_POOL = 4_000
+"""The same where there is epsilon for many candidates: 16 million distances."""
 
 CHUNK = 2_000
 """Variants compared at once: with a thousand candidates 16 MB of distances."""
@@ -45,12 +51,17 @@ def nearest(variants: Sequence[Variant], candidates: Sequence[Variant]) -> Ints:
 
 
 def reweigh(
-    table: VariantCounts, candidates: Sequence[Variant], epsilon: Fraction, draw: NoiseSource, cases_per_person: int = 1
+    table: VariantCounts,
+    candidates: Sequence[Variant],
+    epsilon: Fraction,
+    draw: NoiseSource,
+    cases_per_person: int = 1,
+    drop: float = DROP,
 ) -> Ints:
     """Return the noisy number of cases in the cell of each candidate.
 
     A case belongs to the cell of its nearest candidate, so one case changes one number by 1, and the numbers together
-    are epsilon-DP. Numbers below `DROP` scales of the noise are set to 0.
+    are epsilon-DP. Numbers below `drop` scales of the noise are set to 0.
 
     Parameters
     ----------
@@ -64,6 +75,8 @@ def reweigh(
         Source of the noise.
     cases_per_person
         Most cases of one person.
+    drop
+        Scales of the noise below which a number is set to 0: a public choice, or one that reads noisy outputs.
 
     Returns
     -------
@@ -76,19 +89,23 @@ def reweigh(
     cells = np.zeros(len(candidates), dtype=np.int64)
     np.add.at(cells, nearest(table.variants, candidates), table.counts)
     cells += draw.laplace(scale, len(cells))
-    return np.asarray(np.where(cells >= DROP * scale, cells, 0), dtype=np.int64)
+    return np.asarray(np.where(cells >= drop * scale, cells, 0), dtype=np.int64)
 
 
-def representative(drawn: Mapping[Variant, int], known_variants: Sequence[Variant], most: int) -> list[Variant]:
+def representative(
+    drawn: Mapping[Variant, int], known_variants: Sequence[Variant], most: int, pool: int = POOL
+) -> list[Variant]:
     """Choose at most `most` drawn variants, none of `known_variants`, to represent the sample.
 
-    Each one is the variant that most reduces the mean distance of the sample to the variants chosen before.
+    Each one is the variant that most reduces the mean distance of the sample to the variants chosen before. They are
+    chosen among `pool` variants.
     """
-    ranked, weights = _pool({variant: n for variant, n in drawn.items() if variant not in set(known_variants)})
+    known = set(known_variants)
+    ranked, weights = _pool({variant: n for variant, n in drawn.items() if variant not in known}, pool)
     if len(ranked) <= most:
         return ranked
     texts = [_text(variant) for variant in ranked]
-    between = distances(texts, texts)
+    between = distances(texts, texts, np.float32)  # half of the memory: 64 MB for the large pool
     to_nearest = np.ones(len(ranked))  # distance of each variant to the nearest one chosen so far
     if known_variants:
         to_nearest = distances(texts, [_text(variant) for variant in known_variants]).min(axis=1)
@@ -112,20 +129,20 @@ def representative(drawn: Mapping[Variant, int], known_variants: Sequence[Varian
     return chosen
 
 
-def _pool(drawn: Mapping[Variant, int]) -> tuple[list[Variant], Floats]:
-    """Return at most `POOL` drawn variants and the weight of each.
+def _pool(drawn: Mapping[Variant, int], pool: int) -> tuple[list[Variant], Floats]:
+    """Return at most `pool` drawn variants and the weight of each.
 
     The more frequent half of the pool represents itself. As many of the others, in the order in which they were drawn,
     represent all the others.
     """
     ranked = sorted(drawn, key=lambda variant: -drawn[variant])
     weights = np.asarray([drawn[variant] for variant in ranked], dtype=np.float64)
-    if len(ranked) <= POOL:
+    if len(ranked) <= pool:
         return ranked, weights
-    kept = POOL // 2
-    less_frequent = np.arange(kept, POOL)  # of equal frequency first drawn first: the sort is stable
+    kept = pool // 2
+    less_frequent = np.arange(kept, pool)  # of equal frequency first drawn first: the sort is stable
     weights[less_frequent] *= weights[kept:].sum() / weights[less_frequent].sum()
-    return ranked[:POOL], weights[:POOL]
+    return ranked[:pool], weights[:pool]
 
 
 def _text(variant: Variant) -> str:

@@ -174,7 +174,7 @@ def measure(
     bound: int,
     draw: NoiseSource,
     cases_per_person: int = 1,
-    enough: Callable[[ContextLevel], bool] | None = None,
+    divided: Callable[[ContextLevel, Sequence[Fraction]], Sequence[Fraction]] | None = None,
 ) -> list[ContextLevel]:
     """Measure the noisy levels of the context model.
 
@@ -194,9 +194,10 @@ def measure(
         Source of the noise.
     cases_per_person
         Most cases of one person.
-    enough
-        Decides whether the noisy first level justifies longer contexts. If it does not, the rhos of the longer contexts
-        pay for a second measurement of the first level, and the mean of both is the only level.
+    divided
+        Divides what is left of the rhos after the noisy first level, which it reads with the rhos. It returns the rho
+        of a second measurement of the first level, which becomes the mean of both, then that of each longer level. If
+        not given, there is no second measurement, and each level has its own rho.
 
     Raises
     ------
@@ -210,27 +211,49 @@ def measure(
     steps = VariantSteps.of(variants, labels)
     weights = (step_weights(variants, labels, bound) * counts)[steps.variant]
     opened = np.arange(labels + 1, dtype=np.int64)
-    levels: list[ContextLevel] = []
-    for order, rho in enumerate(rhos, start=1):
-        if len(opened) * (labels + 1) > MOST_CELLS:
-            raise BoundError(
-                f"level {order} of the context model has {len(opened) * (labels + 1)} cells: too many labels"
-            )
-        scale = scale_of(rho, bound * UNIT * cases_per_person)
-        cells = true_cells(steps, weights, opened, order)
-        cells += draw.gaussian(scale, cells.size).reshape(cells.shape)
-        levels.append(ContextLevel(opened, cells, np.full(len(opened), scale / LAPLACE)))
-        if order == 1 and len(rhos) > 1 and enough is not None and not enough(levels[0]):
-            remaining_rho = sum(rhos[1:], start=Fraction(0))
-            single_level = measure(variants, counts, labels, [remaining_rho], bound, draw, cases_per_person)
-            return [_together(levels[0], single_level[0], rhos)]
-        opened = _next_contexts(levels)
+    moved = bound * UNIT * cases_per_person
+    first = _measured(steps, weights, opened, rhos[0], moved, draw)
+    again, *longer = [Fraction(0), *rhos[1:]] if divided is None or len(rhos) == 1 else divided(first, rhos)
+    if again:
+        first = _together(first, _measured(steps, weights, opened, again, moved, draw), rhos[0], again)
+    levels = [first]
+    for rho in longer:
+        levels.append(_measured(steps, weights, _next_contexts(levels), rho, moved, draw, order=len(levels) + 1))
     return levels
 
 
-def _together(first: ContextLevel, other: ContextLevel, rhos: Sequence[Fraction]) -> ContextLevel:
+def _measured(
+    steps: VariantSteps, weights: Ints, opened: Ints, rho: Fraction, moved: int, draw: NoiseSource, order: int = 1
+) -> ContextLevel:
+    """Measure one level.
+
+    Parameters
+    ----------
+    steps, weights
+        The steps of all variants, and the weight of each in all cases.
+    opened
+        Sorted keys of the contexts that are counted.
+    rho
+        The rho of the measurement.
+    moved
+        The most that one person changes a level in L2, in units of 1 / UNIT.
+    draw
+        Source of the noise.
+    order
+        Number of labels of a context.
+    """
+    size = len(opened) * (steps.labels + 1)
+    if size > MOST_CELLS:
+        raise BoundError(f"level {order} of the context model has {size} cells: too many labels")
+    scale = scale_of(rho, moved)
+    cells = true_cells(steps, weights, opened, order)
+    cells += draw.gaussian(scale, cells.size).reshape(cells.shape)
+    return ContextLevel(opened, cells, np.full(len(opened), scale / LAPLACE))
+
+
+def _together(first: ContextLevel, other: ContextLevel, rho: Fraction, rho_of_other: Fraction) -> ContextLevel:
     """Return the mean of two measurements of one level, weighted by their rhos, which add up."""
-    part = float(rhos[0] / sum(rhos))
+    part = float(rho / (rho + rho_of_other))
     cells = np.rint(part * first.cells + (1 - part) * other.cells).astype(np.int64)
     return ContextLevel(first.contexts, cells, first.scale * part**0.5)
 

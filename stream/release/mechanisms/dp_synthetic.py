@@ -159,8 +159,9 @@ class DpSynthetic(StagedMechanism):
     """Shares of epsilon, adding up to 1: `{ labels, variants, model, weights, times }`; the defaults are in
     docs/synthetic.md. Set it when recipients need one figure most, such as durations or the frequent variants."""
     order: int | None = Field(default=None, ge=1)
-    """Most preceding labels from which the model predicts the next one: 2, or 1 if noisy counts are too weak
-    (docs/synthetic.md). Set it when a step depends on more than the two before it, and the log is large."""
+    """Most preceding labels from which the model predicts the next one: 3 (2 for more than a hundred declared
+    activities), and fewer if noisy counts are too weak (docs/synthetic.md). Set it when a step depends on more than the
+    three before it, and the log is large (higher), or a build takes too long (lower)."""
     case_weight: int = Field(default=3, ge=1)
     """The most that one case adds to a level of the model: steps of longer cases weigh less. Set it when most cases
     have far more than ten steps (higher), or fewer (lower, for less noise)."""
@@ -202,7 +203,7 @@ class DpSynthetic(StagedMechanism):
             activities=self.activities,
             other=self.other,
             max_labels=self.max_labels,
-            order=self.order or 2,
+            order=self.order or synthetic.usual_order(self.activities),
             case_weight=self.case_weight,
             candidates=self.traces,
             max_length=self.max_length,

@@ -586,7 +586,7 @@ def _level(cells: list[list[int]], scale: float) -> ContextLevel:
 
 
 def _divided(cells: list[list[int]], scale: float) -> list[Fraction]:
-    """What a first level leaves of a rho of 12, divided evenly over three levels."""
+    """Divide a rho of 12 evenly over three levels, and return what a first level leaves of it."""
     return synthetic.divided(_level(cells, scale), [Fraction(4)] * 3, Fraction(1, 3))
 
 

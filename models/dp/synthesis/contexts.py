@@ -7,7 +7,7 @@ several, which makes no norm larger: a case changes each level by at most B in L
 (triangle inequality). So discrete Gaussian noise of scale s on every cell makes a level (B c)^2 / (2 s^2)-zCDP
 (Canonne, Kamath and Steinke 2020, theorem 4), and the levels add up (Bun and Steinke 2016, lemma 2.3). *Every* cell of
 an opened context gets noise, also one that nobody fills. The noisy counts of the level above decide which contexts a
-level opens, never the cases.
+level opens, never the cases. The noisy first level may also decide how the rest of the rho is divided; its sum stays.
 
 Why not Laplace noise: it asks for the sum of a case's steps, so each step of a case of l events weighs B / (l + 1), and
 with many different steps the norm is about its square root.
@@ -213,7 +213,10 @@ def measure(
     opened = np.arange(labels + 1, dtype=np.int64)
     moved = bound * UNIT * cases_per_person
     first = _measured(steps, weights, opened, rhos[0], moved, draw)
-    again, *longer = [Fraction(0), *rhos[1:]] if divided is None or len(rhos) == 1 else divided(first, rhos)
+    division: Sequence[Fraction] = [Fraction(0), *rhos[1:]]
+    if divided is not None and len(rhos) > 1:
+        division = divided(first, rhos)
+    again, *longer = division
     if again:
         first = _together(first, _measured(steps, weights, opened, again, moved, draw), rhos[0], again)
     levels = [first]

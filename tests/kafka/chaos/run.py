@@ -33,9 +33,6 @@ MOST_LINES = 5
 FENCED = ("another coordinator has taken over", "is using this folder")
 """A refusal that only costs the standby: a person starts it again."""
 
-MISSING = "missing; run `veilstream topics create`"
-"""The refusal of a process that looked between the deletion of a topic and its creation."""
-
 RATE = 12.0
 """Events a second between strikes: a cut every four seconds."""
 
@@ -179,7 +176,7 @@ class Round:
                 continue
             if any(words in refusal for words in FENCED):
                 self.outcome.fenced += 1
-            elif not (MISSING in refusal and self.world.recreated):
+            elif not self.world.looked_too_early(refusal):
                 lines.append(f"refused: {unit}: {refusal}")
             unit.start()
         return lines

@@ -40,6 +40,9 @@ PARTITIONS = 4
 REFUSALS = (2, 4)
 """Exit codes after which a service manager leaves a process down (deploy/systemd)."""
 
+MISSING = "missing; run `veilstream topics create`"
+"""The refusal of a process that looked between the deletion of a topic and its creation."""
+
 EAGER = {"reconnect_backoff_max_ms": 500}
 """Longest wait of the test's own clients before they try again a broker that was away; kafka-python waits 30 s."""
 
@@ -480,11 +483,19 @@ class World:
             thread.start()
         for thread in threads:
             thread.join()
-        return [
-            f"hung: {unit} did not end" if codes[id(unit)] is None else f"{unit} ended with {codes[id(unit)]}"
-            for unit in units
-            if codes[id(unit)] not in (0, -signal.SIGTERM, -signal.SIGKILL)
-        ]
+        lines = []
+        for unit in units:
+            code = codes[id(unit)]
+            if code is None:
+                lines.append(f"hung: {unit} did not end")
+            # A refusal may come in the moment in which its process is stopped.
+            elif code not in (0, -signal.SIGTERM, -signal.SIGKILL) and not self.looked_too_early(unit.refusal or ""):
+                lines.append(f"{unit} ended with {code}")
+        return lines
+
+    def looked_too_early(self, refusal: str) -> bool:
+        """Return whether a process refused because it looked between the deletion of a topic and its creation."""
+        return self.recreated and MISSING in refusal
 
     def start_all(self, units: Sequence[Unit]) -> None:
         for unit in units:

@@ -14,6 +14,7 @@ import pytest
 from connectors import read_log
 from models.dp.budget import Draw
 from models.dp.privacy_loss import gaussian_distance
+from models.dp.synthetic import Shares
 from stream.config import sources
 from stream.ledger.entries import ChargeEntry, read_entry, write_entry
 from stream.ledger.layout import OperatorLayout
@@ -36,6 +37,13 @@ def two_hundred_bits() -> Iterator[None]:
         yield
 
 
+@pytest.fixture
+def earlier_shares(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Divide epsilon as the earlier program did: a replay continues with an equal configuration only."""
+    shares = Shares(Fraction(0), Fraction(1, 10), Fraction(9, 20), Fraction(9, 20), Fraction(0))
+    monkeypatch.setattr(Shares, "usual", lambda **_: shares)
+
+
 def continued(folder: Path) -> Path:
     """The frozen folder, after this program has read the rest of the log."""
     output = folder / "output"
@@ -53,6 +61,7 @@ def budgets(output: Path, publication: str) -> list[dict[str, Any]]:
     return [json.loads(path.read_text(encoding="utf-8"))["budget"] for path in paths]
 
 
+@pytest.mark.usefixtures("earlier_shares")
 def test_a_ledger_of_sums_continues_by_the_account(tmp_path: Path) -> None:
     """Releases that left stay byte for byte, new ones have a rule, and both hold. By sums the model stopped at 8."""
     frozen = {path.relative_to(FROZEN): path.read_bytes() for path in (FROZEN / "output" / "public").rglob("*.*")}
@@ -70,6 +79,7 @@ def test_a_ledger_of_sums_continues_by_the_account(tmp_path: Path) -> None:
     assert last["spent"]["epsilon"] < last["limit"] == 4 < 10 * last["epsilon"]
 
 
+@pytest.mark.usefixtures("earlier_shares")
 def test_the_continued_account_is_that_of_all_charges(tmp_path: Path) -> None:
     """By balls of 200 bits over the draws of every entry, those of the earlier program included."""
     output = continued(tmp_path)
@@ -91,6 +101,17 @@ def test_the_continued_account_is_that_of_all_charges(tmp_path: Path) -> None:
         assert reference(distance, pure, stated - CLOSE) > ball(own_delta)
         thresholds = sum((draw.delta * draw.times for draw in draws), Fraction(0))
         assert spent["delta"] == pytest.approx(float(thresholds + own_delta), rel=1e-15)
+
+
+def test_other_default_shares_continue_as_a_part_of_their_own(tmp_path: Path) -> None:
+    """The later releases draw other noise than the earlier ones: each part has an account of its own, and they add."""
+    output = continued(tmp_path)
+    assert verify(output).problems == []
+    assert verifier.verify(output) == []
+    before, *_, last = (budget["spent"] for budget in budgets(output, "model")[6:])
+    assert last["rule"] == "parts"
+    assert before["epsilon"] < last["epsilon"] < 4
+    assert budgets(output, "counts")[-1]["spent"]["rule"] == "composed"
 
 
 def test_every_entry_with_draws_is_read_and_written_as_it_was() -> None:

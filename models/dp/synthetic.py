@@ -674,8 +674,8 @@ def residual_model(
 def divided(level: contexts.ContextLevel, rhos: Sequence[Fraction], part_of_two: Fraction) -> list[Fraction]:
     """Divide the rho that a noisy first level has left.
 
-    What counts is how many steps a cell holds on average, in scales of the noise, without noise that contradicts a
-    flow. Below `STEPS_A_CELL` the first level is measured again with all of the rest, below `SURE_STEPS_A_CELL` it
+    The number of steps that a cell holds on average decides, in scales of the noise, after noise that contradicts a
+    flow is taken out. Below `STEPS_A_CELL` the first level is measured again with all of the rest, below `SURE_STEPS_A_CELL` it
     shares the rest with contexts of two labels, and otherwise all longer contexts are measured.
 
     Parameters

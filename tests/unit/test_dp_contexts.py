@@ -300,6 +300,27 @@ def test_what_is_left_of_the_rhos_is_divided_as_the_rule_says() -> None:
     assert [scale for scale, _ in source.asked] == pytest.approx([6 * UNIT / (2 * rho) ** 0.5 for rho in rhos])
 
 
+def test_a_long_level_of_too_many_cells_is_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its rho is not spent; as many cells as the limit are measured, and shorter levels have another limit."""
+    rhos = [Fraction(10**6)] * 3
+    sizes = [size for _, size in _asked(rhos)]
+    assert len(sizes) == 3
+    monkeypatch.setattr(contexts, "MOST_LONG_CELLS", sizes[2])
+    assert [size for _, size in _asked(rhos)] == sizes
+    monkeypatch.setattr(contexts, "MOST_LONG_CELLS", sizes[2] - 1)
+    assert [size for _, size in _asked(rhos)] == sizes[:2]
+    monkeypatch.setattr(contexts, "MOST_LONG_CELLS", 0)
+    assert [size for _, size in _asked(rhos)] == sizes[:2]
+
+
+def _asked(rhos: Sequence[Fraction]) -> list[tuple[float, int]]:
+    """Return scale and size of each draw of a model."""
+    source = EqualNoise(seed=3)
+    levels = contexts.measure(VARIANTS, COUNTS, 2, rhos, 3, source)
+    assert len(levels) == len(source.asked)
+    return source.asked
+
+
 def test_levels_hold_the_weights_of_the_cases() -> None:
     """Cells of each level by the definition, (B c)^2 / (2 scale^2) = rho; every open context has noise in every
     cell."""

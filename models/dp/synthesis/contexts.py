@@ -50,6 +50,10 @@ SMOOTH = 3.0
 MOST_CELLS = 30_000_000
 """Cells of a level beyond it would not fit the time of a release: refused by public values."""
 
+MOST_LONG_CELLS = 3_000_000
+"""Cells of a level of three labels or more. Beyond it the level is not measured, and its rho is not spent: among many
+labels noise alone opens a seventh of all cells, and a release must not fail after its budget is charged."""
+
 
 @content_free()
 @dataclass(frozen=True, slots=True)
@@ -204,7 +208,7 @@ def measure(
     InputError
         If keys of contexts of so many labels would not fit 64 bits.
     BoundError
-        If a level has too many cells.
+        If the first or the second level has too many cells.
     """
     if labels and (labels + 1) ** (len(rhos) + 1) > np.iinfo(np.int64).max:
         raise InputError(f"a context model of order {len(rhos)} over {labels} labels does not fit: lower the order")
@@ -220,8 +224,11 @@ def measure(
     if again:
         first = _together(first, _measured(steps, weights, opened, again, moved, draw), rhos[0], again)
     levels = [first]
-    for rho in longer:
-        levels.append(_measured(steps, weights, _next_contexts(levels), rho, moved, draw, order=len(levels) + 1))
+    for order, rho in enumerate(longer, start=2):
+        opened = _next_contexts(levels)
+        if order > 2 and len(opened) * (labels + 1) > MOST_LONG_CELLS:
+            break
+        levels.append(_measured(steps, weights, opened, rho, moved, draw, order))
     return levels
 
 

@@ -675,8 +675,8 @@ def divided(level: contexts.ContextLevel, rhos: Sequence[Fraction], part_of_two:
     """Divide the rho that a noisy first level has left.
 
     The number of steps that a cell holds on average decides, in scales of the noise, after noise that contradicts a
-    flow is taken out. Below `STEPS_A_CELL` the first level is measured again with all of the rest, below `SURE_STEPS_A_CELL` it
-    shares the rest with contexts of two labels, and otherwise all longer contexts are measured.
+    flow is taken out. Below `STEPS_A_CELL` the first level is measured again with all of the rest. Below
+    `SURE_STEPS_A_CELL` it shares the rest with contexts of two labels. Otherwise all longer contexts are measured.
 
     Parameters
     ----------

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from models.dp import noise, synthetic, zcdp
 from models.dp.noise import NoiseSource
-from models.dp.privacy_loss import gaussian_distance
+from models.dp.privacy_loss import Composition, gaussian_distance
 from models.dp.strict import Terms
 from models.dp.synthesis import contexts, spreading, times
 from models.dp.synthesis.contexts import UNIT, ContextLevel
@@ -1057,3 +1057,26 @@ def test_labels_of_added_releases_are_paid_by_the_model(timed: bool) -> None:
     assert Shares.adding_up(times=timed, labels=True) == Shares(
         labels=left / 10, variants=Fraction(0), model=left * 6 / 10, weights=left * 3 / 10, times=1 - left
     )
+
+
+def _pair(terms: Terms, design: Design) -> tuple[Fraction, Fraction]:
+    """Return the squared Gaussian distance of a release, and its pure epsilon."""
+    draws = StageBudget.of(terms, design).draws(terms, design)
+    gaussian = (gaussian_distance(draw.scale, draw.sensitivity) for draw in draws if draw.kind == "gaussian")
+    return sum(gaussian, start=NONE), sum((draw.epsilon for draw in draws if draw.kind == "pure"), start=NONE)
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [("0.5", "1e-4"), ("1", "1e-6"), ("4", "1e-9")])
+def test_a_series_of_each_case_once_keeps_its_promise_if_shares_change(epsilon: str, delta: str) -> None:
+    """Some cases of a person leave before an upgrade, with the former default shares, and the others after it."""
+    terms, names = Terms.of(epsilon, delta), ("a", "b")
+    former = Shares(NONE, Fraction(1, 10), Fraction(9, 20), Fraction(9, 20), NONE)
+    before, pure_before = _pair(terms, Design(activities=names, shares=former))
+    after, pure_after = _pair(terms, Design(activities=names))
+    assert before != after
+    allowed = float(StageBudget.of(terms, Design(activities=names)).delta_composed)
+    for part in (Fraction(tenth, 10) for tenth in range(11)):
+        rest = 1 - part
+        pures = [pure for pure in (part * pure_before, rest * pure_after) if pure]
+        together = Composition.of([part**2 * before + rest**2 * after], pures)
+        assert together.delta(terms.epsilon) <= allowed

@@ -20,6 +20,18 @@ from models.spelling import DIFFERENCE, spelled_twice, without_invisible
 _SHORTENED = re.compile(r"\s*\d([.,]\d+)?E\+\d\d\s*")
 """Long numbers as a spreadsheet shows and then saves them: the last digits are gone."""
 
+_LARGE_FLOAT = re.compile(r"\s*(\d(\.\d+)?e\+\d\d|\d{16,}\.0)\s*")
+"""Long whole numbers as Python writes them from a column of floating-point numbers."""
+
+_LEAST_INEXACT_FLOAT = 2**53
+"""From here on, different whole numbers have the same floating-point number."""
+
+_QUOTED_NUMBER = re.compile(r"'(\d+)|=\"(\d+)\"")
+"""A number as spreadsheets are told to keep it: `'17` or `="17"`."""
+
+_GROUPED_NUMBER = re.compile(r"[1-9]\d{0,2}([.,' \u00a0\u202f])\d{3}(\1\d{3})*")
+"""A whole number with a sign or a space between the thousands."""
+
 _TOTALS = frozenset(
     ["total", "totals", "grand total", "subtotal", "sum", "totaal", "eindtotaal", "subtotaal", "som", "summe"]
     + ["gesamt", "gesamtsumme", "gesamtergebnis", "zwischensumme", "somme", "total général", "totale", "suma"]
@@ -155,12 +167,21 @@ def doubtful_case_ids(ids: Sequence[str], rows_of_case: Ints) -> list[str]:
             f"{n_rows} rows have a case id that a spreadsheet has shortened, such as 1.23457E+11: different cases have "
             "the same id then, and are read as one; export the ids as texts, without opening the file in a spreadsheet"
         )
+    inexact = [case for case, name in enumerate(ids) if _is_inexact_float(name)]
+    if inexact:
+        n_rows = int(rows_of_case[inexact].sum())
+        sentences.append(
+            f"{n_rows} rows have a case id of 16 digits or more that was stored as a floating-point number, which "
+            "keeps fewer: different cases may have the same id then, and are read as one; export the ids as texts "
+            "(pandas makes floats of whole numbers if a cell is empty: read the column with dtype=str)"
+        )
     similar = _count_similar(ids)
     if similar:
         sentences.append(
             f"{similar} case ids differ from another one only by spaces around them, by upper and lower case, by .0 at "
-            "the end or by invisible characters, and each is read as a case of its own; if they mean the same case, "
-            "write them alike"
+            "the end or by invisible characters, or as numbers by zeros before them, by a sign between thousands or "
+            "by the quotes of a spreadsheet, and each is read as a case of its own; if they mean the same case, write "
+            "them alike"
         )
     return sentences
 
@@ -172,15 +193,33 @@ def _rows_and_words(ids: Sequence[str], rows_of_case: Ints, cases: list[int]) ->
 
 def _count_similar(ids: Sequence[str]) -> int:
     """Count the ids that have the plain form of another one."""
-    # The ids of most logs are in their plain form, and need no table of forms.
+    # The ids of most logs are in their plain form, or are numbers of one width, and need no table of forms.
     if all(_plain_id(name) == name for name in ids):
+        return 0
+    if all(name.isdecimal() and name.isascii() and len(name) == len(ids[0]) for name in ids):
         return 0
     number_of_form = Counter(map(_plain_id, set(ids)))
     return sum(number for number in number_of_form.values() if number > 1)
 
 
+def _is_inexact_float(text: str) -> bool:
+    return _LARGE_FLOAT.fullmatch(text) is not None and float(text) >= _LEAST_INEXACT_FLOAT
+
+
 def _plain_id(text: str) -> str:
-    """Return a case id in lower case without spaces and invisible characters, and a whole number without `.0`."""
+    """Return what all ways to write one case id have in common.
+
+    It is in lower case and has no spaces around it and no invisible characters. A whole number has no `.0` at its end,
+    no zeros before it, no sign between its thousands and no quotes of a spreadsheet.
+    """
     bare = without_invisible(text).strip().casefold()
+    if bare.isdecimal():  # most ids that are numbers
+        return bare.lstrip("0") or "0"
+    quoted = _QUOTED_NUMBER.fullmatch(bare)
+    if quoted is not None:
+        bare = quoted[1] or quoted[2]
     number = bare.removesuffix(".0")
-    return number if number.isdecimal() else bare
+    grouped = _GROUPED_NUMBER.fullmatch(number)
+    if grouped is not None:
+        number = number.replace(grouped[1], "")
+    return (number.lstrip("0") or "0") if number.isdecimal() else bare

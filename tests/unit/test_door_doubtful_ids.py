@@ -33,6 +33,12 @@ def _log(folder: Path, *ids: str) -> Path:
         (("Pat-1", "pat-1", "Pat-2"), SIMILAR),
         (("1", "\ufeff1", "2"), SIMILAR),
         (("P-1", "P-\u200b1", "P-2"), SIMILAR),
+        (("0017", "17", "18"), SIMILAR),
+        (("1.234", "1234", "1235"), SIMILAR),
+        (("1 234 567", "1234567", "999"), SIMILAR),
+        (("'17", "17", "18"), SIMILAR),
+        (('"=""17"""', "17", "18"), SIMILAR),
+        (("9007199254740992.0", "12.0", "1.2345678901234568e+17"), "2 rows have a case id of 16 digits or more"),
         (("1.23457E+11", "1", "1.2E+05"), "2 rows have a case id that a spreadsheet has shortened"),
         (("NULL", "1", "NULL"), "2 rows have a case id that exports write for a missing one (NULL)"),
         (("1", "2", "Totaal:"), "1 rows have a case id that reports write in a row of totals (Totaal:)"),
@@ -47,7 +53,19 @@ def test_a_reader_is_told_of_doubtful_ids(tmp_path: Path, ids: tuple[str, ...], 
 
 
 @pytest.mark.parametrize(
-    "ids", [("1.0", "2.0"), (" a", " b"), ("\ufeffa", "b"), ("v1", "v1.0"), ("1E05", "12E+05", "E+11")]
+    "ids",
+    [
+        ("1.0", "2.0"),
+        (" a", " b"),
+        ("\ufeffa", "b"),
+        ("v1", "v1.0"),
+        ("1E05", "12E+05", "E+11"),
+        ("0017", "0018", "0000"),
+        ("1.234", "1.235", "999"),
+        ("1.23", "123", "1.2345", "12345"),
+        ("A0017", "A17"),
+        ("9007199254740991.0", "1.5e+03", "9007199254740993"),
+    ],
 )
 def test_ids_that_are_written_alike_are_not_doubtful(tmp_path: Path, ids: tuple[str, ...]) -> None:
     """An export that writes each id in the same odd way has no id twice."""
@@ -135,3 +153,12 @@ def test_a_notebook_is_warned(tmp_path: Path) -> None:
     frame = pd.DataFrame({"case:concept:name": ids, "concept:name": "x", "time:timestamp": times})
     with pytest.warns(UserWarning, match=SIMILAR):
         vs.risk(frame, projection="A", points="1")
+
+
+def test_a_frame_with_empty_cells_has_ids_of_floats() -> None:
+    """Pandas keeps numbers as floats if a cell is empty: two persons get one id, and nothing said so."""
+    person = 9_007_199_254_740_992
+    frame = pd.DataFrame({"case": [float(person), float(person + 1), float(person + 4)], "activity": ["a"] * 3})
+    frame["time"] = pd.to_datetime(["2024-01-01", "2024-01-02", "2024-01-03"], utc=True)
+    with pytest.warns(UserWarning, match="3 rows have a case id of 16 digits or more that was stored as a floating"):
+        vs.risk(frame, projection="A", points="1", columns={name: name for name in ("case", "activity", "time")})

@@ -42,18 +42,31 @@ def activity_of(lifecycle: Lifecycle, activity: str, transition: str | None) -> 
     return activity if counted_as == lifecycle else None
 
 
-def counted_twice(column: str, n_values: int) -> str:
-    """Return the sentence on a log whose starts and completes are events alike."""
+def counted_twice(column: str, n_values: int, remedy: str = "--lifecycle complete keeps") -> str:
+    """Return the sentence on a log whose starts and completes are events alike.
+
+    Parameters
+    ----------
+    column
+        The attribute with the transitions.
+    n_values
+        Number of its values.
+    remedy
+        Begin of the clause on how to keep the events of one transition.
+    """
     return (
         f"{column} has {n_values} values: each start and each complete is an event of its own, so activities count "
         "more than once, and somebody who knows one activity knows two of the L items that a promise covers; "
-        "--lifecycle complete keeps one of them if that is not meant"
+        f"{remedy} one of them if that is not meant"
     )
 
 
 def has_starts_and_completes(log: EventLog, column: str) -> bool:
-    """Return whether a log has events of both transitions."""
+    """Return whether a log has events of both transitions under one name of the activity."""
     if column not in log.event_attributes:
+        return False
+    # With `both` (`activity_of`) the names carry the transitions: somebody has decided that both are events.
+    if all(str(name).endswith((f"+{START}", f"+{COMPLETE}")) for name in log.activity.values):
         return False
     transitions = log.event_attributes[column]
     used_codes = np.unique(transitions.codes[transitions.codes >= 0])

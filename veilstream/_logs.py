@@ -235,9 +235,9 @@ def given_log(
         frame = read_log(log, columns=columns, timezone=timezone, time_format=time_format)
         return replace(_of_frame(frame, None, None, None, os.fspath(log)), path=Path(log))
     if isinstance(log, pd.DataFrame):
-        return _of_frame(log, columns, timezone, time_format, name)
+        return _with_lifecycle_reported(_of_frame(log, columns, timezone, time_format, name), columns, name)
     if type(log).__module__.startswith("pm4py.") and type(log).__name__ == "EventLog":
-        return _of_pm4py_log(log, name)
+        return _with_lifecycle_reported(_of_pm4py_log(log, name), None, name)
     kind = type(log).__name__
     # Frames of pandas' kind, of Spark, and of libraries that compute later (polars, Dask).
     conversions = {
@@ -308,6 +308,21 @@ def _of_frame(
         )
     categories = frozenset(column for column in header if isinstance(table[column].dtype, pd.CategoricalDtype))
     return GivenLog(log, "frame", names, unit, categories, frame.attrs.get(TIME_BASIS))
+
+
+def _with_lifecycle_reported(given: GivenLog, columns: Mapping[str, str] | None, name: str) -> GivenLog:
+    """Return the log of an object, with a warning if its starts and completes are events alike.
+
+    Of a file, `read_log` has warned.
+    """
+    from connectors.columns import ColumnNames
+    from connectors.lifecycle import counted_twice, has_starts_and_completes
+
+    column = ColumnNames.of(columns).lifecycle
+    if given.time_basis is None and has_starts_and_completes(given.log, column):
+        remedy = f"log[log[{column!r}] == 'complete'] of a DataFrame keeps"
+        _warn(f"{name}: {counted_twice(column, len(given.log.event_attributes[column].values), remedy)}")
+    return given
 
 
 def _columns_of_header(header: Sequence[str], columns: Mapping[str, str] | None) -> Mapping[str, str] | None:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 
+import pm4py
 import pytest
 
+import veilstream as vs
 from connectors import read_log
 from connectors.lifecycle import Lifecycle
 from connectors.reading import Reading
@@ -155,3 +158,30 @@ def test_a_log_of_completes_alone_has_no_such_note(tmp_path: Path) -> None:
     said: list[str] = []
     read_log(path, reading=Reading(say=said.append))
     assert not any(TWICE in sentence for sentence in said)
+
+
+@pytest.mark.parametrize("form", ["frame", "pm4py"])
+@pytest.mark.parametrize(("lifecycle", "n_warnings"), [(None, 1), ("complete", 0), ("both", 0)])
+def test_an_object_with_starts_beside_completes_is_reported(
+    tmp_path: Path, form: str, lifecycle: Lifecycle | None, n_warnings: int
+) -> None:
+    """Only files were reported, though a frame is released under the same promise.
+
+    With `both`, the names of the activities say that each transition is an event.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        log = vs.read_log(table(tmp_path), lifecycle=lifecycle)
+        if form == "pm4py":
+            log = pm4py.convert_to_event_log(log)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        vs.risk(log, projection="A", points="1")
+    assert sum(TWICE in str(warning.message) for warning in caught) == n_warnings
+
+
+def test_a_path_is_reported_once(tmp_path: Path) -> None:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        vs.risk(table(tmp_path), projection="A", points="1")
+    assert sum(TWICE in str(warning.message) for warning in caught) == 1

@@ -133,6 +133,16 @@ LEAST = {"seed": 0, "targets": 1}
 def checked(function: Callable[P, R]) -> Callable[P, R]:
     """Check the types of the arguments at each call of a public function.
 
+    Parameters
+    ----------
+    function
+        A public function whose parameters all have annotations.
+
+    Returns
+    -------
+    Callable
+        The function behind the check. It has the same signature and docstring.
+
     Raises
     ------
     InputError
@@ -172,5 +182,11 @@ def _described(value: Any) -> str:
 
 
 def members(value: Any) -> list[Any]:
-    """Return a list of a single value or of several."""
+    """Return a list of a single value or of several.
+
+    Parameters
+    ----------
+    value
+        One value, or a collection of values.
+    """
     return [value] if _is_amount(value) else list(value)

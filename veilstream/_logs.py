@@ -63,7 +63,21 @@ class GivenLog:
     path: Path | None = None
 
     def like(self, log: EventLog, time_basis: str | None) -> Log:
-        """Return a released log in the form of this one."""
+        """Return a released log in the form of this one.
+
+        Parameters
+        ----------
+        log
+            The released log.
+        time_basis
+            Meaning of its times, which a frame or a pm4py log keeps among its attributes. None if it is no
+            release.
+
+        Returns
+        -------
+        Log
+            A DataFrame with the columns and units of the caller's, an EventLog of pm4py, or the log itself.
+        """
         if self.form == "models":
             return log
         if self.form == "pm4py":
@@ -418,12 +432,24 @@ def to_frame(
 
 
 def listed(names: Names) -> list[str]:
-    """Return one name or several as a list."""
+    """Return one name or several as a list.
+
+    Parameters
+    ----------
+    names
+        A single name, or several. A text counts as one name, not as its letters.
+    """
     return [names] if isinstance(names, str) else [str(name) for name in names]
 
 
 def attributes(names: Names) -> list[str]:
-    """Return names of attributes; the column `case:X` of a frame is the attribute X."""
+    """Return names of attributes; the column `case:X` of a frame is the attribute X.
+
+    Parameters
+    ----------
+    names
+        One name or several, as attributes or as columns of a frame.
+    """
     return [name.removeprefix("case:") for name in listed(names)]
 
 

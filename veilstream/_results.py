@@ -185,7 +185,13 @@ class Release:
 
 
 def log_of(log: Log | Release) -> Log:
-    """Return the log of a release, and a log as it is."""
+    """Return the log of a release, and a log as it is.
+
+    Parameters
+    ----------
+    log
+        A log of any accepted kind, or a release of this API.
+    """
     return log.log if isinstance(log, Release) else log
 
 
@@ -319,7 +325,18 @@ class ReleaseSeries:
 
 
 def promise_lines(promise: Mapping[str, str]) -> list[tuple[str, str]]:
-    """Return the parts of a promise that are shown, each with its heading."""
+    """Return the parts of a promise that are shown, each with its heading.
+
+    Parameters
+    ----------
+    promise
+        Sentences of a mechanism's promise by key. Keys without a sentence are left out.
+
+    Returns
+    -------
+    list of (heading, sentence)
+        In the order of `PROMISES`.
+    """
     return [(heading, promise[key]) for key, heading in PROMISES.items() if promise.get(key)]
 
 

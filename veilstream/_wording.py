@@ -21,6 +21,11 @@ _INSPECT = re.compile(r" \(veilstream inspect [^)]*\)")
 def in_python(message: str) -> str:
     """Return a message with keywords instead of options.
 
+    Parameters
+    ----------
+    message
+        A message of the command line, with options such as `--delta-dp`.
+
     Examples
     --------
     >>> in_python("no column 'case'; map them with --columns case=...,time=... (veilstream inspect guesses)")

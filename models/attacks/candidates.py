@@ -83,7 +83,22 @@ class CandidateValuer:
 
 
 def relation_edges(pair: ReleasePair, cap: int, method: str) -> Edges:
-    """Return the linkable or comparable pairs as a method defines them."""
+    """Return the linkable or comparable pairs as a method defines them.
+
+    Parameters
+    ----------
+    pair
+        The releases.
+    cap
+        Largest n of the pairs.
+    method
+        A key of `RELATION`.
+
+    Raises
+    ------
+    InputError
+        If the pairs are too many (`linkability.edges`).
+    """
     return edges(pair, cap, RELATION[method])
 
 
@@ -256,6 +271,23 @@ def group_cracks(start1, start2, count1, count2, runs, n, method, in1, in2, crac
     paper: Theorems 3-5 as printed; an empty group is comparable to all. sound: the same over the exact relation, with
     `|G2 minus g2|`. reference: values of ms2 alone, no comparability test, nothing when G1 is empty, nothing at all
     when a matching set is empty.
+
+    Parameters
+    ----------
+    start1, start2
+        int64[values + 1], row at which each sensitive value begins in the earlier and in the later release.
+    count1, count2
+        int64[rows], records of each row.
+    runs
+        The comparable or linkable pairs of the method (`linkability.Edges.runs`).
+    n
+        Events removed from a case at most.
+    method
+        A number of `METHODS`.
+    in1, in2
+        bool[rows], rows in the matching sets.
+    cracks
+        int64[values, 3], filled here.
     """
     for s in range(len(cracks)):
         cracks[s, 0], cracks[s, 1], cracks[s, 2] = 0, 0, 0

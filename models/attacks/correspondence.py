@@ -164,7 +164,18 @@ class AttackQuestion:
         return logs
 
     def between(self, earlier: SimpleLog, later: SimpleLog) -> Anonymity:
-        """Return the answer for two of the releases, with the named candidates whose symbols they show."""
+        """Return the answer for two of the releases, with the named candidates whose symbols they show.
+
+        Parameters
+        ----------
+        earlier, later
+            The two releases as simple logs.
+
+        Raises
+        ------
+        InputError
+            If they cannot be compared (`anonymity`).
+        """
         candidates = self.bk
         if not self.taxonomy:
             shown = {"*"} | self._symbols(earlier) | self._symbols(later)
@@ -545,7 +556,15 @@ def _matching_records(pair: ReleasePair, table: NextOccurrences, bk: npt.NDArray
 
 
 def result_without_linker(n: int, obstacles: list[Obstacle]) -> AttackResult:
-    """Return the answer without values: nothing can be stated "for any linker" if there is none."""
+    """Return the answer without values: nothing can be stated "for any linker" if there is none.
+
+    Parameters
+    ----------
+    n
+        Events removed from a case at most.
+    obstacles
+        Records that find no partner at this n, the witnesses of the refusal.
+    """
     return AttackResult(n, "none", dict.fromkeys(MEASURES), obstacles=obstacles)
 
 
@@ -558,7 +577,18 @@ LEGEND = (
 
 
 def missing_linkers(pairs: Sequence[AttackedPair]) -> list[str]:
-    """Return a sentence for each pair and n without a linker."""
+    """Return a sentence for each pair and n without a linker.
+
+    Parameters
+    ----------
+    pairs
+        Attacked pairs, each with its answers by n.
+
+    Returns
+    -------
+    list of str
+        Empty if every pair has a linker at every n.
+    """
     return [
         _no_linker(pair.earlier, pair.later, result)
         for pair in pairs
@@ -614,7 +644,20 @@ class PairAttack:
         self.compared = self.linkable if uses_closed_form else relation_edges(pair, ns[-1], method)
 
     def run(self, candidates: Sequence[Sequence[Any]] = (), joint: bool = False) -> Anonymity:
-        """Return the minima at all n, and the values of the named candidates."""
+        """Return the minima at all n, and the values of the named candidates.
+
+        Parameters
+        ----------
+        candidates
+            Background knowledge to value besides the search, as symbols.
+        joint
+            Whether the named values contain those of F, C and B for one linker together.
+
+        Raises
+        ------
+        InputError
+            If a symbol occurs in none of the releases.
+        """
         codes_of_candidates = [encode(self.pair, bk) for bk in candidates]
         results: list[AttackResult] = []
         named: list[dict[str, Any]] = []
@@ -626,11 +669,29 @@ class PairAttack:
         return Anonymity(self.bk_length, self.method, self.minimum, cases, results, named)
 
     def valuer(self, base: BaseLinker) -> CandidateValuer:
-        """Return how this method values a candidate at the n of `base`."""
+        """Return how this method values a candidate at the n of `base`.
+
+        Parameters
+        ----------
+        base
+            The base linker of one n.
+        """
         return CandidateValuer(self.pair, self.table, self.method, base.n, self.compared, base)
 
     def least(self, base: BaseLinker) -> AttackResult:
-        """Return the minima at the n of `base`, or its witnesses if no linker exists."""
+        """Return the minima at the n of `base`, or its witnesses if no linker exists.
+
+        Parameters
+        ----------
+        base
+            The base linker of one n.
+
+        Returns
+        -------
+        AttackResult
+            Minima over all background knowledge of up to `bk_length` symbols, with the knowledge that
+            attains each, and the sensitive value that loses most.
+        """
         if not base.exists:
             return result_without_linker(base.n, obstacles(self.pair, base, self.least_n, self.ns[-1]))
         valuer = self.valuer(base)

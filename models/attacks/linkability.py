@@ -416,7 +416,17 @@ def _least(items, low2, high2, m, scratch, begin, cap, relation):  # type: ignor
 def may_leave(variants: Sequences, links: Ints) -> npt.NDArray[np.bool_]:
     """Return which links can leave a matching set: all but subsequence pairs.
 
-    `links`: int64[P, 2 or more], earlier variant, later variant or -1.
+    Parameters
+    ----------
+    variants
+        The linked variants.
+    links
+        int64[P, 2 or more], earlier variant, and later variant or -1 (no partner).
+
+    Returns
+    -------
+    Flags
+        bool[P].
     """
     result = np.empty(len(links), dtype=np.bool_)
     _may_leave(variants.items, variants.start, links, result)

@@ -93,6 +93,11 @@ def copy_linker(linker: Linker) -> Linker:
     """Return a copy of a linker.
 
     Both write the same log. Undo or forget (`used`) the changes of one before the other is asked.
+
+    Parameters
+    ----------
+    linker
+        The linker to copy.
     """
     head1, head2, pairs, free, log, used = linker
     return Linker(head1.copy(), head2.copy(), pairs.copy(), free.copy(), log, used.copy())
@@ -100,7 +105,22 @@ def copy_linker(linker: Linker) -> Linker:
 
 @part
 def shift(linker, i, j, change):  # type: ignore[no-untyped-def]
-    """Add `change` to the records that row i sends to row j, and log it."""
+    """Add `change` to the records that row i sends to row j, and log it.
+
+    Parameters
+    ----------
+    linker
+        Arrays of the linker; `free`, `pairs` and `log` change.
+    i, j
+        Earlier row and later row.
+    change
+        Records to add, below 0 to take out. A pair that keeps no record is removed from both lists.
+
+    Raises
+    ------
+    RuntimeError
+        If the log is full (`MOST_CHANGES`).
+    """
     head1, head2, pairs, free, log, used = linker
 
     # Log the change, and count the free records of row j.
@@ -151,7 +171,13 @@ def shift(linker, i, j, change):  # type: ignore[no-untyped-def]
 
 @kernel
 def undo(linker):  # type: ignore[no-untyped-def]
-    """Take back all logged changes, the last one first."""
+    """Take back all logged changes, the last one first.
+
+    Parameters
+    ----------
+    linker
+        Arrays of the linker. Its log is empty afterwards.
+    """
     log, used = linker.log, linker.used
     for entry in range(used[LOGGED] - 1, -1, -1):
         used[LOGGED] = entry  # what `shift` logs now goes over this entry
@@ -161,7 +187,15 @@ def undo(linker):  # type: ignore[no-untyped-def]
 
 @part
 def records_sent(linker, i, j):  # type: ignore[no-untyped-def]
-    """Return the records that row i sends to row j."""
+    """Return the records that row i sends to row j.
+
+    Parameters
+    ----------
+    linker
+        Arrays of the linker.
+    i, j
+        Earlier row and later row.
+    """
     pairs = linker.pairs
     p = linker.head1[i]
     while p >= 0:
@@ -215,7 +249,13 @@ class Scratch(NamedTuple):
 
 
 def scratch_for(rows1: int, rows2: int) -> Scratch:
-    """Return the arrays for searches between `rows1` earlier and `rows2` later rows."""
+    """Return the arrays for searches between `rows1` earlier and `rows2` later rows.
+
+    Parameters
+    ----------
+    rows1, rows2
+        Number of earlier and of later rows.
+    """
     sizes = (rows1, rows2, max(rows1, rows2) + 1, rows1, rows1, rows2, rows1, rows1, rows2 + 1)
     return Scratch(*(np.zeros(size, dtype=np.int64) for size in sizes))
 
@@ -240,6 +280,13 @@ def not_passed(next2, j):  # type: ignore[no-untyped-def]
 
     next2[j] is j for a row that was not passed, otherwise a later row from where to go on. Each call shortens the way
     for the next ones, so that the runs of many earlier rows are read in nearly linear time.
+
+    Parameters
+    ----------
+    next2
+        int64[later rows + 1]; shortened on the way.
+    j
+        Later row at which to begin.
     """
     while next2[j] != j:
         next2[j] = next2[next2[j]]
@@ -251,7 +298,23 @@ def not_passed(next2, j):  # type: ignore[no-untyped-def]
 def levels(linker, runs, n, mode, in1, in2, scratch):  # type: ignore[no-untyped-def]
     """Set `level1` and `level2` of `scratch`: the steps from earlier rows with something in `scratch.excess`.
 
-    Breadth first, up to the nearest later rows with a free record. Returns whether there are any.
+    Breadth first, up to the nearest later rows with a free record.
+
+    Parameters
+    ----------
+    linker, runs, scratch
+        See the head of this module.
+    n
+        Events removed from a case at most.
+    mode
+        Links that may be used: ANY_PAIR, SUBSEQUENCE_PAIRS or STAYING_PAIRS.
+    in1, in2
+        bool, rows in the matching sets. Only STAYING_PAIRS reads them.
+
+    Returns
+    -------
+    bool
+        Whether a free record can be reached.
     """
     start, begin, end, least = runs
     queue, excess, level1, level2 = scratch.queue, scratch.excess, scratch.level1, scratch.level2
@@ -359,7 +422,25 @@ def _on_next_level(runs, n, mode, in1, in2, i, scratch):  # type: ignore[no-unty
 
 @part
 def carry(linker, came1, came2, end, units):  # type: ignore[no-untyped-def]
-    """Move as many records as fit, at most `units`, along the path that ends in the free later row `end`."""
+    """Move as many records as fit, at most `units`, along the path that ends in the free later row `end`.
+
+    Parameters
+    ----------
+    linker
+        Arrays of the linker.
+    came1, came2
+        The path backwards (`Scratch`).
+    end
+        Later row with free records.
+    units
+        Records to move at most.
+
+    Returns
+    -------
+    int
+        Records moved: the least of `units`, the free records of `end` and the records of each pair on the
+        path.
+    """
     n_earlier = len(came1)
     carried = min(units, _most_along(linker, came1, came2, end))
     j = end
@@ -400,8 +481,24 @@ def _beginning(came1, came2, end):  # type: ignore[no-untyped-def]
 def place_all(linker, runs, n, mode, in1, in2, scratch):  # type: ignore[no-untyped-def]
     """Place the records of `scratch.excess` along shortest paths, phase by phase (Dinitz).
 
-    Returns how many found no place; `scratch.excess` keeps them. Only after STAYING_PAIRS can the changes be undone:
-    the other modes build a linker, which nobody takes back.
+    Only after STAYING_PAIRS can the changes be undone: the other modes build a linker, which nobody takes
+    back.
+
+    Parameters
+    ----------
+    linker, runs, scratch
+        See the head of this module. `scratch.excess` keeps the records that found no place.
+    n
+        Events removed from a case at most.
+    mode
+        Links that may be used: ANY_PAIR, SUBSEQUENCE_PAIRS or STAYING_PAIRS.
+    in1, in2
+        bool, rows in the matching sets. Only STAYING_PAIRS reads them.
+
+    Returns
+    -------
+    int
+        Records that found no place.
     """
     start = runs[0]
     excess, next1, next1_row = scratch.excess, scratch.next1, scratch.next1_row
@@ -426,7 +523,17 @@ def place_all(linker, runs, n, mode, in1, in2, scratch):  # type: ignore[no-unty
 
 @kernel
 def link_equal(linker, runs, linked1, linked2, excess):  # type: ignore[no-untyped-def]
-    """Link records of equal variants, as far as both sides go; `excess` keeps those without a partner."""
+    """Link records of equal variants, as far as both sides go; `excess` keeps those without a partner.
+
+    Parameters
+    ----------
+    linker, runs
+        See the head of this module.
+    linked1, linked2
+        int32[rows], linked variant of each earlier and of each later row.
+    excess
+        int64[earlier rows], records to link; lowered by those that found a partner.
+    """
     start, begin, end, _ = runs
     free, used = linker.free, linker.used
     for i in range(len(excess)):
@@ -458,8 +565,14 @@ def _first_from(ascending, low, high, value):  # type: ignore[no-untyped-def]
 def give_back(linker, before, now, excess):  # type: ignore[no-untyped-def]
     """Take out the records of each earlier row that `now` holds no more, those without a partner first.
 
-    `before`, `now`: records of each earlier row that the linker holds, and is to hold; `excess`: of these, those
-    without a partner.
+    Parameters
+    ----------
+    linker
+        Arrays of the linker.
+    before, now
+        int64[earlier rows], records that the linker holds, and is to hold.
+    excess
+        int64[earlier rows], those of `before` without a partner; lowered by the ones taken out.
     """
     head1, pairs, used = linker.head1, linker.pairs, linker.used
     for i in range(len(now)):
@@ -477,9 +590,19 @@ def give_back(linker, before, now, excess):  # type: ignore[no-untyped-def]
 
 @kernel
 def loose_links(linker, runs, loose):  # type: ignore[no-untyped-def]
-    """Fill `loose` with the links that are not subsequence pairs, and return how many there are.
+    """Fill `loose` with the links that are not subsequence pairs.
 
-    `loose`: int64[P, 3], earlier row, later row, records.
+    Parameters
+    ----------
+    linker, runs
+        See the head of this module.
+    loose
+        int64[P, 3], earlier row, later row, records. It has room for all pairs of the linker.
+
+    Returns
+    -------
+    int
+        Rows of `loose` that were filled.
     """
     start, _, end, least = runs
     head1, pairs = linker.head1, linker.pairs
@@ -536,6 +659,13 @@ def reachable_rows(linker, runs, n, scratch):  # type: ignore[no-untyped-def]
     Begins at the later rows with a free record: a record whose row could link to a reached row may move there and leave
     its own place free. Each pass asks all earlier rows that are not reached yet, until a pass reaches no further one.
     `came1` and `came2` of rows that are not reached are -1.
+
+    Parameters
+    ----------
+    linker, runs, scratch
+        See the head of this module.
+    n
+        Events removed from a case at most.
     """
     start, begin, end, least = runs
     came1, came2, next_reached = scratch.came1, scratch.came2, scratch.next2
@@ -585,10 +715,25 @@ def reachable_rows(linker, runs, n, scratch):  # type: ignore[no-untyped-def]
 
 @kernel
 def most_free(linker, runs, n, in2, rows, enough, scratch):  # type: ignore[no-untyped-def]
-    """Exact BA: the most records of ms2 that one linker leaves free, = |ms2| - |L1| + nu(L1, L2 minus ms2).
+    """Return the exact BA: the most records of ms2 that one linker leaves free.
 
-    `rows`: first and last + 1 row to look at, of the earlier and of the later release. Links never leave a sensitive
-    value, so the rows of one value or of all values are such ranges. Stops once `enough` is reached.
+    BA = |ms2| - |L1| + nu(L1, L2 minus ms2).
+
+    It changes the linker until `undo`.
+
+    Parameters
+    ----------
+    linker, runs, scratch
+        See the head of this module.
+    n
+        Events removed from a case at most.
+    in2
+        bool[later rows], rows of ms2.
+    rows
+        int64[4], first and last + 1 row to look at, of the earlier and of the later release. Links never
+        leave a sensitive value, so the rows of one value or of all values are such ranges.
+    enough
+        Records at which the search stops.
     """
     free = linker.free
     all_free, free_inside = 0, 0
@@ -700,12 +845,21 @@ def _move_along(linker, came1, came2, end, most):  # type: ignore[no-untyped-def
 def fewest_leaving(linker, runs, n, in1, in2, loose, scratch):  # type: ignore[no-untyped-def]
     """Return the fewest records of ms1 that one total linker sends out of ms2, |ms1| - M.
 
-    `loose`: int64[P, 3], pairs of the linker (earlier row, later row, records) that are not subsequence pairs. The
-    other pairs never leave a matching set.
+    The pairs that leave are taken out, and placed again without leaving as far as possible. If all of them
+    fit, or none, the number is known. Shortest paths are needed only if some fit and some do not, since one
+    that stays may then force another one to leave. The linker is changed until `undo`.
 
-    The pairs that leave are taken out, and placed again without leaving as far as possible. If all of them fit, or
-    none, the number is known. Shortest paths are needed only if some fit and some do not, since one that stays may
-    then force another one to leave.
+    Parameters
+    ----------
+    linker, runs, scratch
+        See the head of this module.
+    n
+        Events removed from a case at most.
+    in1, in2
+        bool, rows in the matching sets.
+    loose
+        int64[P, 3], pairs of the linker (earlier row, later row, records) that are not subsequence pairs.
+        The other pairs never leave a matching set.
     """
     excess = scratch.excess
     for i in range(len(excess)):
@@ -895,7 +1049,15 @@ class BaseLinker:
         return pairs[used][:, [ROW1, ROW2, RECORDS]]
 
     def most_free(self, in2: Flags, enough: int) -> int:
-        """Return the exact BA of a candidate, or `enough` if it is not less. Changes the linker until `undo`."""
+        """Return the exact BA of a candidate, or `enough` if it is not less. Changes the linker until `undo`.
+
+        Parameters
+        ----------
+        in2
+            bool[later rows], rows in the matching set of the later release.
+        enough
+            Records at which the search stops.
+        """
         rows = _all_rows(self.linker)
         return int(most_free(self.linker, self.linkable.runs, self.n, in2, rows, enough, self.scratch))
 

@@ -63,7 +63,15 @@ class KnowledgeProjection:
     variant: Codes = field(default_factory=lambda: np.empty(0, dtype=np.int32))
 
     def extend(self, known_part: Callable[[Any], Any], items: dict[Any, int], variants: dict[bytes, int]) -> None:
-        """Add the items and variants that are new."""
+        """Add the items and variants that are new.
+
+        Parameters
+        ----------
+        known_part
+            Maps an item to the part that background knowledge can cover.
+        items, variants
+            All items and variants of the numbering, in the order of their numbers.
+        """
         new_symbols = [known_part(item) for item in islice(items, len(self.symbol), None)]
         self.symbol = np.concatenate((self.symbol, _numbers(self.symbols, new_symbols)))
         new_variants = list(islice(variants, len(self.variant), None))
@@ -71,7 +79,13 @@ class KnowledgeProjection:
         self.variant = np.concatenate((self.variant, _numbers(self.variants, keys)))
 
     def sequences(self, chosen: Ints) -> Sequences:
-        """Return the sequences of symbols of some projected variants."""
+        """Return the sequences of symbols of some projected variants.
+
+        Parameters
+        ----------
+        chosen
+            Numbers of projected variants.
+        """
         keys = list(self.variants)
         return Sequences.of_keys([keys[number] for number in chosen.tolist()])
 
@@ -102,7 +116,15 @@ class Numbering:
     kept_tables: dict[Callable[[Any], Any] | None, dict[int, KeptTable]] = field(default_factory=dict)
 
     def number(self, log: SimpleLog, case_ids: Sequence[str]) -> Numbered:
-        """Return a release under the numbering. `case_ids`: empty for a record that is not one case."""
+        """Return a release under the numbering, and number all that it shows for the first time.
+
+        Parameters
+        ----------
+        log
+            The release.
+        case_ids
+            Identifier of each record, empty for a record that is not one case.
+        """
         items = _numbers(self.items, log.alphabet)
         values = _numbers(self.values, log.values)
         keys = Sequences.of(log.variants).keys(items)
@@ -116,14 +138,33 @@ class Numbering:
         return Numbered(items, values, variants[log.variant], values[log.value], log.count, log.row_of_case, case)
 
     def sequences(self, variants: Ints) -> tuple[Sequences, Ints]:
-        """Return the sequences of some variants in lexicographic order, and the place of each in `variants`."""
+        """Return the sequences of some variants in lexicographic order, and the place of each in `variants`.
+
+        Parameters
+        ----------
+        variants
+            int64[V], numbers of variants.
+
+        Returns
+        -------
+        sequences
+            The variants, sorted.
+        order
+            int64[V], place of each of them in `variants`.
+        """
         keys = list(self.variants)
         chosen = [keys[number] for number in variants.tolist()]
         order = sorted(range(len(chosen)), key=chosen.__getitem__)
         return Sequences.of_keys([chosen[place] for place in order]), np.asarray(order, dtype=np.int64)
 
     def seen_as(self, known_part: Callable[[Any], Any]) -> KnowledgeProjection:
-        """Return all items and variants so far as background knowledge sees them. Equal functions share one."""
+        """Return all items and variants so far as background knowledge sees them. Equal functions share one.
+
+        Parameters
+        ----------
+        known_part
+            Maps an item to the part that background knowledge can cover.
+        """
         projection = self.projections.setdefault(known_part, KnowledgeProjection())
         projection.extend(known_part, self.items, self.variants)
         return projection

@@ -150,6 +150,18 @@ def evident_obstacles(pair: ReleasePair, base: BaseLinker) -> list[Obstacle] | N
     be placed. So in any linker a record is left only at rows that such paths reach from the rows with one left in this
     linker. If the first of all these rows links to nothing, it has a record left in every linker. The witness then
     begins there, and consists of this row alone.
+
+    Parameters
+    ----------
+    pair
+        The releases.
+    base
+        The base linker of an n at which some records have no partner.
+
+    Returns
+    -------
+    list of Obstacle or None
+        One witness for each sensitive value with records left.
     """
     reached = np.flatnonzero(base.scratch.level1 >= 0)
     values = pair.earlier.value[reached]

@@ -57,12 +57,28 @@ def ancestors(item: Any, taxonomy: Mapping[Any, Any] | None) -> Iterator[Any]:
 
 
 def are_related(item: Any, other: Any, taxonomy: Mapping[Any, Any] | None) -> bool:
-    """Return whether two released items may mean one activity: one generalizes the other (in a forest)."""
+    """Return whether two released items may mean one activity: one generalizes the other (in a forest).
+
+    Parameters
+    ----------
+    item, other
+        Released items.
+    taxonomy
+        Generalization of each activity (child -> parent). None: only equal items are related.
+    """
     return item in ancestors(other, taxonomy) or other in ancestors(item, taxonomy)
 
 
 def leaves(items: Sequence[Any], taxonomy: Mapping[Any, Any] | None) -> tuple[Any, ...]:
-    """Return the most special activities that the items may mean; without a taxonomy the items."""
+    """Return the most special activities that the items may mean; without a taxonomy the items.
+
+    Parameters
+    ----------
+    items
+        Items that a release shows.
+    taxonomy
+        Generalization of each activity (child -> parent).
+    """
     if not taxonomy:
         return tuple(items)
     nodes = dict.fromkeys([*items, *taxonomy, *taxonomy.values()])
@@ -73,7 +89,17 @@ def leaves(items: Sequence[Any], taxonomy: Mapping[Any, Any] | None) -> tuple[An
 
 
 def specializations(item: Any, symbols: Sequence[Any], taxonomy: Mapping[Any, Any] | None) -> list[Any]:
-    """Return the symbols that `item` may mean."""
+    """Return the symbols that `item` may mean.
+
+    Parameters
+    ----------
+    item
+        A released item.
+    symbols
+        Symbols of background knowledge.
+    taxonomy
+        Generalization of each activity (child -> parent). None: an item means itself.
+    """
     if not taxonomy:
         return [item]
     return [symbol for symbol in symbols if item in ancestors(symbol, taxonomy)]
@@ -96,19 +122,37 @@ class Sequences:
 
     @classmethod
     def of(cls, sequences: Sequence[Sequence[int]]) -> Sequences:
-        """Put sequences of item codes end to end."""
+        """Put sequences of item codes end to end.
+
+        Parameters
+        ----------
+        sequences
+            Item codes of each sequence.
+        """
         lengths = np.fromiter(map(len, sequences), np.int64, len(sequences))
         flat = np.fromiter(chain.from_iterable(sequences), np.int32, int(lengths.sum()))
         return cls(flat, starts_of(lengths))
 
     @classmethod
     def of_keys(cls, keys: Collection[bytes]) -> Sequences:
-        """Return the sequences that `keys` wrote."""
+        """Return the sequences that `keys` wrote.
+
+        Parameters
+        ----------
+        keys
+            Sequences as bytes, as `Sequences.keys` writes them.
+        """
         lengths = np.fromiter(map(len, keys), np.int64, len(keys)) // KEY.itemsize
         return cls(np.frombuffer(b"".join(keys), KEY).astype(np.int32), starts_of(lengths))
 
     def keys(self, code: Codes) -> list[bytes]:
-        """Return each sequence as bytes, item i written as code[i]; keys are in the order of their sequences."""
+        """Return each sequence as bytes, item i written as code[i]; keys are in the order of their sequences.
+
+        Parameters
+        ----------
+        code
+            int32[items], the code by which each item is written, at least 0.
+        """
         written = code[self.items].astype(KEY).tobytes()
         return [written[a:b] for a, b in pairwise((self.start * KEY.itemsize).tolist())]
 
@@ -117,7 +161,13 @@ class Sequences:
         return len(self.start) - 1
 
     def take(self, numbers: Ints) -> Sequences:
-        """Return some of the sequences, in the given order."""
+        """Return some of the sequences, in the given order.
+
+        Parameters
+        ----------
+        numbers
+            int64, places of sequences; one may be named more than once.
+        """
         start, places = places_of(self.start, numbers)
         return Sequences(self.items[places], start)
 
@@ -175,7 +225,13 @@ class RecordClasses:
         return int(self.count.sum())
 
     def per_known(self, variants: int) -> Ints:
-        """Return int64[variants]: records of each known variant."""
+        """Return int64[variants]: records of each known variant.
+
+        Parameters
+        ----------
+        variants
+            Number of known variants.
+        """
         return np.bincount(self.known_variant, weights=self.count, minlength=variants).astype(np.int64)
 
 
@@ -444,6 +500,11 @@ class PartOfTables:
 def next_occurrences(pair: ReleasePair) -> NextOccurrences:
     """Return the tables of next occurrences in the known variants of a pair.
 
+    Parameters
+    ----------
+    pair
+        The releases under one numbering.
+
     Raises
     ------
     TooLargeError
@@ -463,7 +524,20 @@ def next_occurrences(pair: ReleasePair) -> NextOccurrences:
 
 
 def identity_relation(size: int) -> tuple[Ints, Codes]:
-    """Return the relation in which every item is related to itself alone: start and related items."""
+    """Return the relation in which every item is related to itself alone: start and related items.
+
+    Parameters
+    ----------
+    size
+        Number of items.
+
+    Returns
+    -------
+    start
+        int64[size + 1].
+    related
+        int32[size].
+    """
     start = np.arange(size + 1, dtype=np.int64)
     return start, start[:-1].astype(np.int32)
 
@@ -500,14 +574,30 @@ def _fill_after(items, start, related_start, related, after):  # type: ignore[no
 
 @part
 def advance(begin, after, position, a, n, reached):  # type: ignore[no-untyped-def]
-    """Set the positions of one variant after symbol a; returns how many symbols are unmatched (n + 1: too many).
+    """Set the positions of one variant after symbol a.
 
-    `position[k]` is the earliest position with k symbols of bk unmatched, -1 if k cannot be. With k unmatched after a,
-    either a is matched behind position[k], or a is the last unmatched one:
+    `position[k]` is the earliest position with k symbols of bk unmatched, -1 if k cannot be. With k
+    unmatched after a, either a is matched behind position[k], or a is the last unmatched one:
 
         reached[k] = min(after[position[k], a], position[k - 1])
 
-    `begin`: first row of the variant in `after`. `position` and `reached` may be the same array.
+    Parameters
+    ----------
+    begin
+        First row of the variant in `after`.
+    after
+        int16[positions, symbols] (`NextOccurrences.after`).
+    position, reached
+        Positions by number of unmatched symbols, before and after a. Both may be the same array.
+    a
+        Code of the symbol.
+    n
+        Symbols that may be unmatched at most.
+
+    Returns
+    -------
+    int
+        Symbols unmatched at least; n + 1 if these are too many.
     """
     previous, least = -1, n + 1
     for k in range(n + 1):
@@ -526,7 +616,20 @@ def advance(begin, after, position, a, n, reached):  # type: ignore[no-untyped-d
 def is_in(first, after, position, missing, v, a, n):  # type: ignore[no-untyped-def]
     """Return whether variant v leaves at most n symbols unmatched after one more symbol a.
 
-    `missing[v]`: the symbols that it left unmatched before.
+    Parameters
+    ----------
+    first
+        int64[variants], first row of each variant in `after`.
+    after
+        int16[positions, symbols] (`NextOccurrences.after`).
+    position
+        Positions of each variant by number of unmatched symbols (`advance`).
+    missing
+        Symbols that each variant left unmatched before.
+    v, a
+        The variant, and the code of the symbol.
+    n
+        Symbols that may be unmatched at most.
     """
     if missing[v] != n:
         return missing[v] < n

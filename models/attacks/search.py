@@ -395,7 +395,20 @@ def _states(symbols: int, length: int) -> int:
 
 
 def no_incumbents(length: int) -> tuple[Ints, Codes]:
-    """Return the incumbents before a search: no value, no bk."""
+    """Return the incumbents before a search: no value, no bk.
+
+    Parameters
+    ----------
+    length
+        Symbols of the longest background knowledge.
+
+    Returns
+    -------
+    best
+        int64[measures], NO_VALUE everywhere.
+    worst
+        int32[measures, length], -1 everywhere.
+    """
     best = np.full(len(MEASURES), NO_VALUE, dtype=np.int64)
     return best, np.full((len(MEASURES), length), -1, dtype=np.int32)
 
@@ -409,6 +422,13 @@ def walk(tables, state):  # type: ignore[no-untyped-def]
 
     `cursor[ASKED]` then holds the question (for the matching set `inside`), 0, or DONE. At each node first all
     children are valued, which gives incumbents; then the promising ones are entered in the same order.
+
+    Parameters
+    ----------
+    tables
+        `SearchTables`, which the walk reads.
+    state
+        `SearchState`, which it changes: the path, the incumbents, and the question at which it stops.
     """
     nodes, path, cursor, best = state.nodes, state.path, state.cursor, state.best
     symbols, length = nodes.shape[1], cursor[LENGTH]

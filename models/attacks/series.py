@@ -110,7 +110,13 @@ def _by_value(pair: ReleasePair, size1: Ints, size2: Ints, *, f: Ints, c: Ints, 
 
 
 def best_of(cracks_by_release: Iterable[Groups]) -> int:
-    """Return the largest crack of each group, summed over the groups (optimal micro attack)."""
+    """Return the largest crack of each group, summed over the groups (optimal micro attack).
+
+    Parameters
+    ----------
+    cracks_by_release
+        Cracked records of each sensitive value, for each other release of the series.
+    """
     largest: Groups = {}
     for cracks in cracks_by_release:
         for value, crack in cracks.items():
@@ -165,10 +171,24 @@ class PairTables(Protocol):
         """Memory that they take."""
 
     def worst(self, n: int) -> list[tuple[Any, ...]] | None:
-        """Return the background knowledge that attains the minima, or None if no linker joins the pair."""
+        """Return the background knowledge that attains the minima, or None if no linker joins the pair.
+
+        Parameters
+        ----------
+        n
+            Events removed from a case at most.
+        """
 
     def cracks(self, n: int, bk: tuple[Any, ...]) -> PairCracks:
-        """Return the cracks by sensitive value of one candidate."""
+        """Return the cracks by sensitive value of one candidate.
+
+        Parameters
+        ----------
+        n
+            Events removed from a case at most.
+        bk
+            Symbols of the candidate.
+        """
 
 
 class AnyLinkerTables:
@@ -190,7 +210,13 @@ class AnyLinkerTables:
         return RUN_BYTES * runs + ITEM_BYTES * items + self._attack.table.n_bytes
 
     def worst(self, n: int) -> list[tuple[Any, ...]] | None:
-        """Return the background knowledge that attains the minima, or None if no linker joins the pair."""
+        """Return the background knowledge that attains the minima, or None if no linker joins the pair.
+
+        Parameters
+        ----------
+        n
+            Events removed from a case at most.
+        """
         valuer = self._valuer(n)
         if not valuer.base.exists:
             return None
@@ -198,7 +224,15 @@ class AnyLinkerTables:
         return [tuple(bk) for bk in result.worst.values() if bk]
 
     def cracks(self, n: int, bk: tuple[Any, ...]) -> PairCracks:
-        """Return the cracks by sensitive value of one candidate."""
+        """Return the cracks by sensitive value of one candidate.
+
+        Parameters
+        ----------
+        n
+            Events removed from a case at most.
+        bk
+            Symbols of the candidate.
+        """
         return pair_cracks(self._valuer(n), bk)
 
     def _valuer(self, n: int) -> CandidateValuer:
@@ -239,13 +273,27 @@ class IdentityTables:
         return self._links.nbytes + ITEM_BYTES * len(self._pair.known_variants.items) + self._table.n_bytes
 
     def worst(self, n: int) -> list[tuple[Any, ...]] | None:
-        """Return the background knowledge that attains the minima."""
+        """Return the background knowledge that attains the minima.
+
+        Parameters
+        ----------
+        n
+            Events removed from a case at most.
+        """
         loose = self._links[:0]  # an unchanged record never leaves a matching set
         result = true_linker_minima(self._pair, self._table, self._links, loose, n, self._bk_length, "realisable")
         return [tuple(bk) for bk in result.worst.values() if bk]
 
     def cracks(self, n: int, bk: tuple[Any, ...]) -> PairCracks:
-        """Return the cracks by sensitive value of one candidate."""
+        """Return the cracks by sensitive value of one candidate.
+
+        Parameters
+        ----------
+        n
+            Events removed from a case at most.
+        bk
+            Symbols of the candidate.
+        """
         is_inside = unmatched(self._table, encode(self._pair, bk)) <= n
         inside1, inside2 = (is_inside[rows.known_variant] for rows in (self._pair.earlier, self._pair.later))
         size1, size2 = _sizes(self._pair, inside1, inside2)
@@ -278,13 +326,27 @@ class PairInSeries:
         self._cracks: dict[tuple[int, tuple[Any, ...]], PairCracks] = {}
 
     def worst(self, n: int) -> list[tuple[Any, ...]] | None:
-        """Return the background knowledge that attains the minima, or None if no linker joins the pair."""
+        """Return the background knowledge that attains the minima, or None if no linker joins the pair.
+
+        Parameters
+        ----------
+        n
+            Events removed from a case at most.
+        """
         if n not in self._worst:
             self._worst[n] = self._tables().worst(n)
         return self._worst[n]
 
     def cracks(self, n: int, bk: tuple[Any, ...]) -> PairCracks:
-        """Return the cracks by sensitive value of one candidate."""
+        """Return the cracks by sensitive value of one candidate.
+
+        Parameters
+        ----------
+        n
+            Events removed from a case at most.
+        bk
+            Symbols of the candidate.
+        """
         if (n, bk) not in self._cracks:
             self._cracks[n, bk] = self._tables().cracks(n, bk)
         return self._cracks[n, bk]
@@ -401,7 +463,17 @@ def series(
 
 
 def document(question: AttackQuestion, logs: Sequence[SimpleLog], pairs: Sequence[AttackedPair]) -> dict[str, Any]:
-    """Return the documented JSON: the first pair, and for more than two releases every pair and the series."""
+    """Return the documented JSON: the first pair, and for more than two releases every pair and the series.
+
+    Parameters
+    ----------
+    question
+        The bounds and options of the attack.
+    logs
+        The releases in order.
+    pairs
+        Answers for the pairs, at least one.
+    """
     body = pairs[0].answer.json()
     if len(logs) > 2:
         body["pairs"] = []
@@ -487,6 +559,11 @@ def over_all_activities(releases: Sequence[SimpleLog]) -> list[SimpleLog]:
 
     Background knowledge may name an activity that one release alone shows. With n > 0 it excludes records of the other
     releases as well.
+
+    Parameters
+    ----------
+    releases
+        Releases of a series. Only their alphabets grow, at the end.
     """
     shown_by_any = [item for release in releases for item in release.alphabet]
     joined = []

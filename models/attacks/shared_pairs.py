@@ -137,11 +137,22 @@ class SharedPairs:
         """Return the unmatched symbols of each known variant by background knowledge (`SharedTotals.table`).
 
         None if the background knowledge of up to `length` symbols does not fit into one table.
+
+        Parameters
+        ----------
+        length
+            Symbols of the longest background knowledge.
         """
         return self._shared_totals.table(length)
 
     def has_table(self, length: int) -> bool:
-        """Return whether the background knowledge of up to `length` symbols fits into one table."""
+        """Return whether the background knowledge of up to `length` symbols fits into one table.
+
+        Parameters
+        ----------
+        length
+            Symbols of the longest background knowledge.
+        """
         return self.table(length) is not None
 
     @property
@@ -150,19 +161,39 @@ class SharedPairs:
         return len(self._view.known_variants)
 
     def known_of_case(self, release: NumberedRelease) -> Codes:
-        """Return the known variant of each case of a release, int32[cases]."""
+        """Return the known variant of each case of a release, int32[cases].
+
+        Parameters
+        ----------
+        release
+            The candidate or one of the earlier releases.
+        """
         numbered = release.numbered
         return self._view.known_of[self.place[numbered.variant]][numbered.row_of_case]
 
     def is_symbol(self, earlier: NumberedRelease) -> npt.NDArray[np.bool_]:
-        """Return which symbols of background knowledge the pair of an earlier release shows, bool[symbols]."""
+        """Return which symbols of background knowledge the pair of an earlier release shows, bool[symbols].
+
+        Parameters
+        ----------
+        earlier
+            One of the earlier releases.
+        """
         shown = np.zeros(len(self._view.symbols), dtype=np.bool_)
         for release in (earlier, self.later):
             shown[self._view.symbol[release.numbered.items]] = True
         return shown
 
     def knowledge(self, column: int, starts: Ints) -> list[Any]:
-        """Return the symbols of the background knowledge in a column of the table."""
+        """Return the symbols of the background knowledge in a column of the table.
+
+        Parameters
+        ----------
+        column
+            Column of the table.
+        starts
+            int64[length + 1], column at which each length begins (`totals.column_starts`).
+        """
         length = int(np.searchsorted(starts, column, side="right"))
         number, symbols = column - int(starts[length - 1]), len(self._view.symbols)
         codes: list[int] = []
@@ -230,7 +261,15 @@ class SharedPairs:
         return (self.value_of_rank[rank] << 32) + self.variants[place]
 
     def edges(self, earlier: NumberedRelease, pair: ReleasePair) -> Edges:
-        """Return `linkability.edges(pair, cap)` for the pair of an earlier release, from the links of all of them."""
+        """Return `linkability.edges(pair, cap)` for the pair of an earlier release, from the links of all of them.
+
+        Parameters
+        ----------
+        earlier
+            One of the earlier releases.
+        pair
+            This release and the candidate, as `pair` returns them.
+        """
         numbered1, numbered2 = earlier.numbered, self.later.numbered
         value_codes = _union(len(self.rank), numbered1.values, numbered2.values)
         ranks_of_later = self.rank[value_codes[np.isin(value_codes, numbered2.values)]]
@@ -302,6 +341,11 @@ class SharedPairs:
     def shared_classes(self, earlier: Sequence[NumberedRelease]) -> SharedClasses:
         """Return one numbering of the record classes of some earlier releases.
 
+        Parameters
+        ----------
+        earlier
+            Some of the earlier releases.
+
         Raises
         ------
         InputError
@@ -329,6 +373,20 @@ class SharedPairs:
 
         This release has no records of most of them. From one release to the next only the records of each class, the
         alphabet, and the names of values differ.
+
+        Parameters
+        ----------
+        classes
+            Record classes of several earlier releases (`shared_classes`).
+        earlier
+            One of these releases.
+
+        Returns
+        -------
+        pair
+            The release and the candidate.
+        table
+            Next occurrences of its symbols.
         """
         numbered1, numbered2, view = earlier.numbered, self.later.numbered, self._view
         classes1, classes2 = classes.earlier, classes.later
@@ -502,7 +560,16 @@ class FollowedLinker:
     ) -> Iterator[FollowedLinker]:
         """Yield one for each n, ascending, that holds the earlier release of `pair`.
 
-        `records`: the most records of any release of the series.
+        Parameters
+        ----------
+        pair
+            The first earlier release and the candidate, over `classes`.
+        classes
+            Record classes of several earlier releases.
+        ns
+            Events removed from a case at most.
+        records
+            The most records of any release of the series.
         """
         for base in base_linkers(pair, classes.linkable, ns, records):
             yield cls(base.n, classes, copy_linker(base.linker), pair.earlier.count, base.excess)
@@ -510,7 +577,14 @@ class FollowedLinker:
     def move_to(self, pair: ReleasePair, classes: SharedClasses, scratch: Scratch) -> BaseLinker:
         """Return the base linker of another earlier release. Use it before the next move.
 
-        `classes` must hold the classes of the release that the linker holds now.
+        Parameters
+        ----------
+        pair
+            This earlier release and the candidate, over `classes`.
+        classes
+            Record classes, among them those of the release that the linker holds now.
+        scratch
+            Arrays for the searches.
         """
         if classes is not self.classes:
             self._renumber(classes)

@@ -60,6 +60,13 @@ class Totals(NamedTuple):
 def column_starts(symbols: int, length: int) -> Ints:
     """Return the column at which the bk of each length 1..length begin, and the number of columns.
 
+    Parameters
+    ----------
+    symbols
+        Number of symbols of background knowledge.
+    length
+        Symbols of the longest background knowledge.
+
     Returns
     -------
     int64[length + 1]. Within their length, bk are numbered as digits of base `symbols`, the first symbol first.
@@ -107,7 +114,13 @@ class SharedTotals:
     _totals: dict[Hashable, Totals] = field(default_factory=dict)
 
     def table(self, length: int) -> Table | None:
-        """Return uint8[variants, bk of length 1..length]: symbols unmatched. None if it would be too large."""
+        """Return uint8[variants, bk of length 1..length]: symbols unmatched. None if it would be too large.
+
+        Parameters
+        ----------
+        length
+            Symbols of the longest background knowledge.
+        """
         if length in self._tables:
             return self._tables[length]
         variants, symbols = len(self.variants), self.symbols
@@ -136,7 +149,13 @@ class SharedTotals:
             _fill_rows(block.first_positions, after, starts, reached, rows[begin:end], table)
 
     def column(self, bk: Ints) -> Table | None:
-        """Return uint8[variants]: symbols of one bk unmatched. None if no table has been made that holds it."""
+        """Return uint8[variants]: symbols of one bk unmatched. None if no table has been made that holds it.
+
+        Parameters
+        ----------
+        bk
+            Symbol codes of the background knowledge.
+        """
         # Columns of longer bk come last, so a bk has one column in all tables that hold it.
         table = next((table for length, table in self._tables.items() if 0 < len(bk) <= length), None)
         if table is None:
@@ -244,8 +263,19 @@ def _add_records(row, starts, n, more, all_in, core, root):  # type: ignore[no-u
 def add_leaving(table, starts, n, links, all_in, core):  # type: ignore[no-untyped-def]
     """Add the records that `links` send out of each matching set, and out of its core.
 
-    `links`: int64[P, 3], variant, partner's variant (-1: none), records. A link whose variant is a subsequence of the
-    partner's never leaves a matching set, so callers pass the other links only.
+    Parameters
+    ----------
+    table
+        uint8[variants, bk], symbols unmatched (`SharedTotals.table`).
+    starts
+        int64[length + 1], column at which each length begins.
+    n
+        Symbols that may be unmatched at most.
+    links
+        int64[P, 3], variant, partner's variant (-1: none), records. A link whose variant is a subsequence
+        of the partner's never leaves a matching set, so callers pass the other links only.
+    all_in, core
+        int64, totals by background knowledge, to which the records are added (`Totals`).
     """
     length = len(starts) - 1
     for x in range(len(links)):

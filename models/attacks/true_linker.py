@@ -271,7 +271,13 @@ class RealPartners:
 
 
 def least_over_n(results: Sequence[AttackResult]) -> dict[str, tuple[int | None, list[Any] | None]]:
-    """Return the least FA, CA and BA over all n, each with the background knowledge that attains it."""
+    """Return the least FA, CA and BA over all n, each with the background knowledge that attains it.
+
+    Parameters
+    ----------
+    results
+        Results of one pair, one for each n.
+    """
     least: dict[str, tuple[int | None, list[Any] | None]] = {}
     for name in ("fa", "ca", "ba"):
         measured = [result for result in results if result.values[name] is not None]
@@ -360,7 +366,13 @@ class Minima(NamedTuple):
 
     @classmethod
     def of(cls, releases: int) -> Self:
-        """Make the arrays for some earlier releases, without a value so far."""
+        """Make the arrays for some earlier releases, without a value so far.
+
+        Parameters
+        ----------
+        releases
+            Number of earlier releases.
+        """
         shape = (releases, len(MEASURES))
         no_values = np.full(shape, NO_VALUE, dtype=np.int64)
         column, first, second = (np.zeros(shape, dtype=np.int64) for _ in range(3))

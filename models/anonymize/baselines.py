@@ -26,7 +26,16 @@ Array = Any
 
 @kernel
 def lcs_table(first: Array, second: Array, table: Array) -> int:
-    """Return the length of a longest common subsequence; `table[i, j]` for the suffixes from i and j."""
+    """Return the length of a longest common subsequence.
+
+    Parameters
+    ----------
+    first, second
+        int32, items of two traces.
+    table
+        int64, at least [len(first) + 1, len(second) + 1]. `table[i, j]` becomes the length for the suffixes
+        from i and j.
+    """
     for i in range(len(first) - 1, -1, -1):
         table[i, len(second)] = 0
         for j in range(len(second) - 1, -1, -1):
@@ -43,7 +52,20 @@ def lcs_table(first: Array, second: Array, table: Array) -> int:
 
 @kernel
 def common(first: Array, second: Array, table: Array) -> Array:
-    """Return a longest common subsequence (the leftmost choice)."""
+    """Return a longest common subsequence (the leftmost choice).
+
+    Parameters
+    ----------
+    first, second
+        int32, items of two traces.
+    table
+        int64, at least [len(first) + 1, len(second) + 1]; overwritten.
+
+    Returns
+    -------
+    Array
+        int32, items of the subsequence.
+    """
     length = lcs_table(first, second, table)
     result = np.empty(length, dtype=np.int32)
     i = j = n = 0
@@ -66,6 +88,21 @@ def cheapest_partner(
 
     The group is -1 if `group` has nothing in common with any other. A group of K or more cases does not
     violate: others may join it, but it loses no event.
+
+    Parameters
+    ----------
+    group
+        Number of the group.
+    traces
+        int32[groups, longest], trace of each group, filled up behind its end.
+    lengths, sizes
+        int64[groups], length of its trace, and cases in it.
+    alive
+        bool[groups], groups that have not been merged into another one.
+    K
+        Least cases of a group.
+    table
+        int64[longest + 1, longest + 1]; overwritten.
     """
     best, partner = -1, -1
     length_of_group, n = lengths[group], sizes[group]
@@ -90,6 +127,11 @@ CONTROL_FLOW = Knowledge("seq", "ac")
 
 def variants(log: EventLog) -> tuple[list[tuple[int, ...]], Ints]:
     """Return the variants of a log, and that of each case.
+
+    Parameters
+    ----------
+    log
+        The log. Items are its activities (`CONTROL_FLOW`).
 
     Returns
     -------
@@ -152,7 +194,13 @@ def _checked(result: Anonymized, subject: str) -> Anonymized:
 
 
 def check_k(K: int) -> None:
-    """Raise InputError unless K is a positive integer."""
+    """Raise InputError unless K is a positive integer.
+
+    Parameters
+    ----------
+    K
+        Least cases of a group.
+    """
     if K < 1:
         raise InputError(f"K = {K} is not a positive number of cases")
 
@@ -272,7 +320,13 @@ def _mapped(traces: list[tuple[int, ...]], owner: Ints, shared: list[tuple[int, 
 
 
 def leftmost(trace: tuple[int, ...], target: tuple[int, ...]) -> Flags:
-    """Return the leftmost match of as much of `target` as is a subsequence of `trace`, bool[len(trace)]."""
+    """Return the leftmost match of as much of `target` as is a subsequence of `trace`, bool[len(trace)].
+
+    Parameters
+    ----------
+    trace, target
+        Item codes. Matching ends at the first item of `target` that does not follow.
+    """
     mask = np.zeros(len(trace), dtype=np.bool_)
     need = 0
     for place, item in enumerate(trace):

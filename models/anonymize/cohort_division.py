@@ -195,6 +195,18 @@ class DivisionTrial:
         """Compare two trials: first `min_share`, then due items shown, then worth.
 
         A due item counts more than the events it costs, because it is missing from every release otherwise.
+
+        Parameters
+        ----------
+        other
+            The trial to compare with.
+        min_share
+            Share of the cases that should leave at least.
+
+        Returns
+        -------
+        bool
+            Whether this trial ranks above the other one. Equal ranks are not better.
         """
         rank = (self.share >= min_share, self.due_shown, self.worth)
         other_rank = (other.share >= min_share, other.due_shown, other.worth)
@@ -330,6 +342,13 @@ def item_priorities(came: Mapping[Any, int], shown: Mapping[Any, int], frequent:
 
 def check_feasible(queue: TlkcProblem, share: Fraction) -> None:
     """Refuse a queue from which no K cases can leave.
+
+    Parameters
+    ----------
+    queue
+        The cases that wait, with the bounds and classes of the release.
+    share
+        C, the largest share of the cases that one class may have.
 
     Raises
     ------

@@ -45,7 +45,22 @@ refused: more cases of the same kind would hardly change what is in the way."""
 
 
 def no_cohort(n_cases: int, K: int, cause: str) -> BoundError:
-    """Return the error of a queue that forms no cohort: a small queue waits, a larger one is refused."""
+    """Return the error of a queue that forms no cohort: a small queue waits, a larger one is refused.
+
+    Parameters
+    ----------
+    n_cases
+        Cases in the queue.
+    K
+        Least cases of a cohort.
+    cause
+        The message.
+
+    Returns
+    -------
+    BoundError
+        A `TooFewCasesError` below `SMALL_QUEUE` times K cases: more cases may form a cohort.
+    """
     if n_cases < SMALL_QUEUE * K:
         return TooFewCasesError(cause)
     return BoundError(cause)
@@ -228,6 +243,13 @@ def refuse_moving_bins(name: str, column: Column) -> None:
     """Refuse a numeric sensitive attribute that has no fixed classes.
 
     Quartiles differ from cohort to cohort, and an average of shares is meaningless if the classes move.
+
+    Parameters
+    ----------
+    name
+        Name of the sensitive attribute, for the message.
+    column
+        Its values.
 
     Raises
     ------

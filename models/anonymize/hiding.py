@@ -128,7 +128,13 @@ class Hiding:
                 given_up |= set(exposed)
 
     def rare(self, kept: Flags) -> set[Bk]:
-        """Return the background knowledge that too few of all cases match."""
+        """Return the background knowledge that too few of all cases match.
+
+        Parameters
+        ----------
+        kept
+            bool[E], events that may be shown.
+        """
         everywhere = np.ones((len(self.outside), len(self.of_all)), dtype=np.bool_)
         return set(self._exposed(kept, self.of_all, everywhere))
 
@@ -175,6 +181,12 @@ def _ranks(count: Ints) -> Ints:
 
 
 def within(short: Sequence[Any], long: Sequence[Any]) -> bool:
-    """Return whether `short` is a subsequence of `long`."""
+    """Return whether `short` is a subsequence of `long`.
+
+    Parameters
+    ----------
+    short, long
+        Sequences of items.
+    """
     remaining = iter(long)  # `in` continues behind the item that it finds
     return all(item in remaining for item in short)

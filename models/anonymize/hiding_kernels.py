@@ -17,8 +17,29 @@ def exposing(
 ) -> tuple[Array, Array, Array]:
     """Find sequences that 1..least - 1 cases outside some release match, while their prefixes have enough.
 
-    `kept`: bool[E]; `group`: int64[C]; `outside`: bool[G, T], whether a group is outside target t; `least`, `length`:
-    int64[T]. Returns (sizes[V], sequences[V, longest], bool[V, G]: the groups that must lose it; see `_peeled`).
+    Parameters
+    ----------
+    starts, codes
+        int64[C + 1] and int64[E], traces of the cases.
+    kept
+        bool[E], events that may be shown.
+    group
+        int64[C], group of each case: its cases were shown by the same releases.
+    outside
+        bool[G, T], whether a group is outside target t.
+    least, length
+        int64[T], cases that must match, and longest sequence that is searched, by target.
+    n_items
+        Number of items.
+
+    Returns
+    -------
+    sizes
+        int64[V], length of each sequence found.
+    sequences
+        int64[V, longest], their items.
+    must
+        bool[V, G], groups that must lose it (see `_peeled`).
     """  # fmt: skip
     n, deepest, targets = len(starts) - 1, int(length.max()), len(least)
     rows = np.empty((deepest, n), dtype=np.int64)
@@ -156,10 +177,30 @@ def hide(
     starts: Array, codes: Array, kept: Array, fixed: Array, group: Array, sizes: Array, bans: Array, must: Array,
     price: Array, rank: Array,
 ) -> Array:  # fmt: skip
-    """Take from `kept` what each case must lose; bool[V]: the bans that some case can only lose with a fixed event.
+    """Take from `kept` what each case must lose.
 
-    A case loses all its free events of an item: of the item with most of the case's bans by `price` of the events,
-    then of least `rank`. Its fixed events stay.
+    A case loses all its free events of an item: of the item with most of the case's bans by `price` of the
+    events, then of least `rank`. Its fixed events stay.
+
+    Parameters
+    ----------
+    starts, codes
+        int64[C + 1] and int64[E], traces of the cases.
+    kept
+        bool[E], events that may be shown; changed here.
+    fixed
+        bool[E], events that some release showed.
+    group
+        int64[C], group of each case.
+    sizes, bans, must
+        Sequences to lose, as `exposing` returns them.
+    price, rank
+        int64[items], price of an event of each item, and the order in which ties are broken.
+
+    Returns
+    -------
+    Flags
+        bool[V], the sequences that some case can only lose with a fixed event.
     """  # fmt: skip
     stuck = np.zeros(len(sizes), dtype=np.bool_)
     present = np.empty(len(sizes), dtype=np.int64)
@@ -236,6 +277,19 @@ def embed(
 
     The trace of a case is `row` of `traces` (-1: none), and its first embedding is marked in `fixed`. If it
     does not fit, or for an item that it lacks, the first `most` events of the item are marked.
+
+    Parameters
+    ----------
+    starts, item
+        int64[C + 1] and int64[E], traces of the cases.
+    most
+        int64[E], how many events of this item a release showed of the case at most.
+    row
+        int64[C], newest trace of each case, -1 if there is none.
+    trace_starts, traces
+        Items of these traces, end to end.
+    fixed
+        bool[E]; events that a release showed become true.
     """
     for case in range(len(row)):
         first, last = starts[case], starts[case + 1]

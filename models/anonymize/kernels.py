@@ -27,6 +27,15 @@ def first_occurrences(starts: Ints, codes: Codes, n_items: int) -> tuple[Ints, C
         items      a  b    b  a    a
         ends       1  2    2  3    3
 
+    Parameters
+    ----------
+    starts
+        int64[R + 1], where each row begins.
+    codes
+        int32[P], item at each position.
+    n_items
+        Number of items.
+
     Returns
     -------
     offsets
@@ -202,9 +211,31 @@ class Extended(NamedTuple):
 def extend(
     first: int, parents: Parents, cases: Cases, n_items: int, n_values: int, K: int, most: Ints, out: Extended
 ) -> tuple[int, int]:
-    """Extend the parents from `first` on; returns (next parent, candidates written).
+    """Extend the parents from `first` on by one item each, until `out` is full.
 
-    `most`: int64[cases + 1], of so many cases that may have one value.
+    Parameters
+    ----------
+    first
+        Number of the first parent.
+    parents
+        Parents of the level, with the nodes above them.
+    cases
+        The rows that are counted.
+    n_items, n_values
+        Number of items, and of classes of all attributes together.
+    K
+        Least cases of a candidate.
+    most
+        int64[cases + 1], how many of so many cases may have one class.
+    out
+        Room for the candidates; filled here.
+
+    Returns
+    -------
+    next_parent
+        Number of the first parent that was not extended.
+    written
+        Candidates in `out`.
     """
     paths, occurrences, starts, weight = parents.paths, cases.occurrences, cases.starts, cases.weight
     depth = paths.shape[1]
@@ -275,8 +306,18 @@ def extend(
 def alone(starts: Ints, codes: Codes, weight: Ints, value: Codes, n_values: int, support: Ints, worst: Ints) -> None:
     """Count the cases of each single item, and of its most frequent class.
 
-    `support` is set; `worst` is raised to the most cases of the item that share one `value` (class of each
-    row, -1: none).
+    Parameters
+    ----------
+    starts, codes, weight
+        Rows, their items, and the cases of each row.
+    value
+        int32[R], class of each row, -1: none.
+    n_values
+        Number of classes.
+    support
+        int64[items], set to the cases of each item.
+    worst
+        int64[items], raised to the most cases of the item that share one class.
     """
     n_items = len(support)
     seen = np.full(n_items, -1, dtype=np.int64)
@@ -301,6 +342,18 @@ def followed(starts: Ints, codes: Codes, weight: Ints, values: Codes, support: I
 
     Some b follows some a iff the first a comes before the last b. One pass over the distinct items of a row therefore
     answers it for all of their pairs, instead of one pass over the rows for each parent.
+
+    Parameters
+    ----------
+    starts, codes, weight
+        Rows, their items, and the cases of each row.
+    values
+        int32[attributes, R], class of each row by sensitive attribute, -1: none. The classes of all attributes are
+        numbered together.
+    support
+        int64[items, items], set here.
+    shares
+        int64[items, items, classes], set here.
     """
     n_items = len(support)
     stamp = np.full(n_items, -1, dtype=np.int64)
@@ -331,7 +384,19 @@ def followed(starts: Ints, codes: Codes, weight: Ints, values: Codes, support: I
 
 @kernel
 def judged(support: Ints, shares: Ints, K: int, most: Ints, bad: Codes) -> None:
-    """Set bad[a, b] as `extend` does: 1 below K, 2 a value above C (and not below K), 0 neither."""
+    """Set bad[a, b] as `extend` does: 1 below K, 2 a value above C (and not below K), 0 neither.
+
+    Parameters
+    ----------
+    support, shares
+        Counts of pairs of items (`followed`).
+    K
+        Least cases of a candidate.
+    most
+        int64[cases + 1], how many of so many cases may have one class.
+    bad
+        int32[items, items], set here.
+    """
     for a in range(len(support)):
         for b in range(len(support)):
             bad[a, b] = 1 if support[a, b] < K else 0
@@ -341,7 +406,15 @@ def judged(support: Ints, shares: Ints, K: int, most: Ints, bad: Codes) -> None:
 
 @kernel
 def most_often(starts: Ints, codes: Codes, most: Ints) -> None:
-    """Raise most[item] to the largest number of times that a row has the item."""
+    """Raise most[item] to the largest number of times that a row has the item.
+
+    Parameters
+    ----------
+    starts, codes
+        Rows and their items.
+    most
+        int64[items], raised here.
+    """
     count = np.zeros(len(most), dtype=np.int64)
     for row in range(len(starts) - 1):
         for p in range(starts[row], starts[row + 1]):
@@ -354,7 +427,17 @@ def most_often(starts: Ints, codes: Codes, most: Ints) -> None:
 
 @kernel
 def at_least(starts: Ints, codes: Codes, weight: Ints, begins: Ints, cases: Ints) -> None:
-    """Add to cases[begins[item] + t - 1] those that have an item at least t times."""
+    """Add to cases[begins[item] + t - 1] those that have an item at least t times.
+
+    Parameters
+    ----------
+    starts, codes, weight
+        Rows, their items, and the cases of each row.
+    begins
+        int64[items], place of each item in `cases`.
+    cases
+        int64, by item and then t; raised here.
+    """
     count = np.zeros(len(begins), dtype=np.int64)
     for row in range(len(starts) - 1):
         for p in range(starts[row], starts[row + 1]):

@@ -30,6 +30,16 @@ def common_subsequence(traces: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
 
     It is the longest common subsequence of the first two, then of that and the next, and so on: exact for two
     traces, a lower bound for more (the exact problem is NP-hard).
+
+    Parameters
+    ----------
+    traces
+        Item codes of each trace. Equal traces count once.
+
+    Returns
+    -------
+    tuple of int
+        Item codes; empty if there is no trace, or if nothing is in common.
     """
     distinct = sorted(set(traces), key=lambda trace: (len(trace), trace))
     if not distinct:

@@ -82,7 +82,15 @@ class Choice:
     owed: frozenset[Any] = frozenset()
 
     def priority(self, view: TraceView, events: Ints) -> Ints:
-        """Return the rank of each item. `events`: number at each position."""
+        """Return the rank of each item, int64[items]; 0 enters first.
+
+        Parameters
+        ----------
+        view
+            The log as the adversary sees it.
+        events
+            int64[P], number of events at each position.
+        """
         code = {item: number for number, item in enumerate(view.alphabet)}
         first = tuple(code[item] for item in self.first if item in code)
         return entering(view.codes, events, len(view.alphabet), first)
@@ -126,7 +134,18 @@ def entering(codes: Codes, events: Ints, items: int, first: Sequence[int] = ()) 
 
 
 def events_at_positions(view: TraceView) -> Ints:
-    """Return the number of events of the log at each position of the rows' traces, over all cases of a row."""
+    """Return the number of events of the log at each position of the rows' traces, over all cases of a row.
+
+    Parameters
+    ----------
+    view
+        The log as the adversary sees it.
+
+    Returns
+    -------
+    Ints
+        int64[P].
+    """
     return amounts(_position_of_event(view), of_events(view.cases, view.case_starts), len(view.codes))
 
 
@@ -288,6 +307,13 @@ def unavoidable(view: TraceView, bounds: TlkcBounds) -> Bans:
     """Return the minimal candidates below K in the source, in order.
 
     Removing events never raises a support, so every method must ban them.
+
+    Parameters
+    ----------
+    view
+        The source as the adversary sees it.
+    bounds
+        L, K and C.
     """
     levels = minimal_violations(view, bounds).levels
     return Bans.of_levels([level.candidates[level.reason == BELOW_K] for level in levels])

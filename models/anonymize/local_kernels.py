@@ -25,7 +25,17 @@ Array = Any
 
 @kernel
 def contains(codes: Array, kept: Array, first: int, last: int, ban: Array) -> bool:
-    """Return whether the kept positions first..last-1 contain the ban as a subsequence."""
+    """Return whether the kept positions first..last-1 contain the ban as a subsequence.
+
+    Parameters
+    ----------
+    codes, kept
+        Items of all positions, and which of them stay.
+    first, last
+        Begin and end of the row.
+    ban
+        int32, items of the ban, at least one.
+    """
     n_matched = 0
     for place in range(first, last):
         if kept[place] and codes[place] == ban[n_matched]:
@@ -40,6 +50,16 @@ def masks_of(ban_starts: Array, ban_codes: Array) -> Array:
     """Return the items of each ban as bits (code modulo 64).
 
     A row that lacks one of these bits does not contain the ban.
+
+    Parameters
+    ----------
+    ban_starts, ban_codes
+        Bans, or rows, end to end.
+
+    Returns
+    -------
+    Array
+        uint64[bans].
     """
     masks = np.zeros(len(ban_starts) - 1, dtype=np.uint64)
     for b in range(len(masks)):
@@ -53,6 +73,20 @@ def containing(starts: Array, codes: Array, ban_starts: Array, ban_codes: Array)
     """Return the rows whose whole trace contains each ban: (end of each ban's part, row numbers).
 
     Only the rows with the rarest item of a ban are compared: with many activities these are few.
+
+    Parameters
+    ----------
+    starts, codes
+        Rows, and the item at each position.
+    ban_starts, ban_codes
+        The bans, end to end; none is empty.
+
+    Returns
+    -------
+    ends
+        int64[bans], end of the part of each ban in `rows`.
+    rows
+        int32, row numbers, ascending for each ban.
     """
     everything = np.ones(len(codes), dtype=np.bool_)
     masks = masks_of(ban_starts, ban_codes)
@@ -134,8 +168,25 @@ def project(
     """Rebuild `kept` for the chosen rows.
 
     Events enter by priority of their item, then by place; one that would complete a ban stays out.
-    `masks` are those of the candidates. `contained_starts` and `contained` give the candidates that each
-    row contains; those of `is_ban` are bans.
+
+    Parameters
+    ----------
+    chosen
+        int64, rows to rebuild.
+    starts, codes
+        Rows, and the item at each position.
+    priority
+        int64[items], rank of each item, 0 enters first.
+    kept
+        bool[P], set at the positions of the chosen rows.
+    ban_starts, ban_codes
+        All candidates, end to end.
+    masks
+        uint64[candidates], their items as bits (`masks_of`).
+    contained_starts, contained
+        The candidates that each row contains, end to end.
+    is_ban
+        bool[candidates], which of them are bans.
     """
     # The bans of a row by the item that enters last, as linked lists: only an event of that item can
     # complete a ban.
@@ -309,11 +360,18 @@ def _completing(trace: Array, item: int, ban: Array, priority: Array) -> tuple[i
 def possible_cases(weight: Array, offsets: Array, gaps: Array, wanted_starts: Array, wanted_codes: Array) -> Array:
     """Count the released cases whose source trace may have contained each candidate, int64[wanted].
 
-    `offsets` and `gaps` are those of `next_gaps`. The earliest gap after each item is enough: from an earlier gap
-    everything a later one reaches is reached too.
+    The earliest gap after each item is enough: from an earlier gap everything a later one reaches is
+    reached too.
 
-    The candidates are in the order of their first item: a row has few of all items, and skips the
-    candidates of others.
+    Parameters
+    ----------
+    weight
+        int64[R], cases of each released row.
+    offsets, gaps
+        As `next_gaps` returns them.
+    wanted_starts, wanted_codes
+        The candidates, end to end, in the order of their first item: a row has few of all items, and skips
+        the candidates of others.
     """
     result = np.zeros(len(wanted_starts) - 1, dtype=np.int64)
     n_items = gaps.shape[1]

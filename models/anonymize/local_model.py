@@ -36,14 +36,26 @@ class Bans:
 
     @classmethod
     def of(cls, candidates: Sequence[tuple[int, ...]]) -> Bans:
-        """Return the bans of candidates that are written as tuples."""
+        """Return the bans of candidates that are written as tuples.
+
+        Parameters
+        ----------
+        candidates
+            Item codes of each candidate.
+        """
         starts = starts_of(np.asarray([len(candidate) for candidate in candidates], dtype=np.int64))
         codes = np.asarray([code for candidate in candidates for code in candidate], dtype=np.int32)
         return cls(starts, codes)
 
     @classmethod
     def of_levels(cls, levels: Sequence[Codes]) -> Bans:
-        """Return the bans of candidates by size: int32[N, size] each."""
+        """Return the bans of candidates that are sorted by their size.
+
+        Parameters
+        ----------
+        levels
+            int32[N, size], the candidates of each size.
+        """
         lengths = np.repeat([level.shape[1] for level in levels], [len(level) for level in levels])
         codes = [np.empty(0, dtype=np.int32), *(level.ravel() for level in levels)]
         return cls(starts_of(lengths), np.concatenate(codes))
@@ -76,7 +88,13 @@ class Bans:
         return np.repeat(np.arange(len(self)), np.diff(self.starts))
 
     def naming(self, items: Collection[int]) -> Flags:
-        """Return bool[N]: the candidates that have each of some items."""
+        """Return bool[N]: the candidates that have each of some items.
+
+        Parameters
+        ----------
+        items
+            Codes of items.
+        """
         names_all = np.ones(len(self), dtype=np.bool_)
         for item in items:
             names_item = np.zeros(len(self), dtype=np.bool_)
@@ -85,12 +103,24 @@ class Bans:
         return names_all
 
     def where(self, chosen: Flags) -> Bans:
-        """Return the chosen candidates."""
+        """Return the chosen candidates.
+
+        Parameters
+        ----------
+        chosen
+            bool[N].
+        """
         starts, places = places_of(self.starts, np.flatnonzero(chosen))
         return Bans(starts, self.codes[places])
 
     def plus(self, more: Bans) -> Bans:
-        """Return these bans and more."""
+        """Return these bans and more.
+
+        Parameters
+        ----------
+        more
+            Candidates that follow these.
+        """
         starts = np.concatenate((self.starts, self.starts[-1] + more.starts[1:]))
         return Bans(starts, np.concatenate((self.codes, more.codes)))
 
@@ -150,7 +180,13 @@ class Reach:
         self._contained: tuple[Ints, Codes] | None = None  # by row, of all candidates so far
 
     def numbers(self, bans: Bans) -> Ints:
-        """Return the number of each candidate, int64[N]; those that are met for the first time are compared."""
+        """Return the number of each candidate, int64[N]; those that are met for the first time are compared.
+
+        Parameters
+        ----------
+        bans
+            Candidates. New ones are compared with all rows, and numbered.
+        """
         numbers = np.empty(len(bans), dtype=np.int64)
         lengths = np.diff(bans.starts)
         for size in np.flatnonzero(np.bincount(lengths)).tolist():
@@ -202,25 +238,60 @@ class Reach:
         return numbers
 
     def bans(self, numbers: Ints) -> Bans:
-        """Return the numbered candidates."""
+        """Return the numbered candidates.
+
+        Parameters
+        ----------
+        numbers
+            int64, numbers of candidates, as `numbers` returns them.
+        """
         starts, places = places_of(self._starts, numbers)
         return Bans(starts, self._codes[places])
 
     def rows_with_any(self, numbers: Ints) -> Ints:
-        """Return the rows that contain at least one of the numbered candidates, ascending."""
+        """Return the rows that contain at least one of the numbered candidates, ascending.
+
+        Parameters
+        ----------
+        numbers
+            int64, numbers of candidates.
+        """
         _, places = places_of(self._row_starts, numbers)
         contains_any = np.zeros(len(self.view.weight), dtype=np.bool_)
         contains_any[self._rows[places]] = True
         return np.flatnonzero(contains_any)
 
     def counts(self, bans: Bans) -> Ints:
-        """Return the number of rows that contain each candidate."""
+        """Return the number of rows that contain each candidate.
+
+        Parameters
+        ----------
+        bans
+            Candidates.
+
+        Returns
+        -------
+        Ints
+            int64[N].
+        """
         numbers = self.numbers(bans)  # which may add rows
         counts: Ints = np.diff(self._row_starts)[numbers]
         return counts
 
     def project(self, rows: Ints, numbers: Ints, priority: Ints, kept: Flags) -> None:
-        """Set `kept` for some rows to the events that stay under numbered bans and priorities."""
+        """Set `kept` for some rows to the events that stay under numbered bans and priorities.
+
+        Parameters
+        ----------
+        rows
+            int64, rows to rebuild.
+        numbers
+            int64, numbers of the bans.
+        priority
+            int64[items], rank of each item, 0 enters first.
+        kept
+            bool[P], set at the positions of these rows.
+        """
         from models.anonymize.local_kernels import project
 
         view, candidates = self.view, (self._starts, self._codes, self._masks)
@@ -321,6 +392,28 @@ def attempt(
     """Do the same as `close` for numbered bans, but return None as soon as fewer than `least` events stay.
 
     Further bans hardly ever bring events back.
+
+    Parameters
+    ----------
+    reach
+        Rows that contain each candidate.
+    bounds
+        L, K and C.
+    priority
+        int64[items], rank of each item, 0 enters first.
+    numbers
+        int64, numbers of the bans at the beginning.
+    events
+        int64[P], number (or value) of the events at each position.
+    cases
+        int64[R], cases of each row, if they are others than those of the view.
+    least
+        Events that must stay.
+
+    Returns
+    -------
+    SafeState or None
+        The bans at which no candidate violates any more, and what stays under them.
     """
     view = reach.view if cases is None else replace(reach.view, weight=cases)
     has_cases = view.weight > 0
@@ -340,13 +433,36 @@ def attempt(
 
 
 def projected(view: TraceView, kept: Flags) -> TraceView:
-    """Return the view of the events that stay; rows may then repeat or be empty."""
+    """Return the view of the events that stay; rows may then repeat or be empty.
+
+    Parameters
+    ----------
+    view
+        The log as the adversary sees it.
+    kept
+        bool[P], events that stay.
+    """
     counts = starts_of(kept)
     return replace(view, starts=counts[view.starts], codes=view.codes[kept])
 
 
 def project_onto(reach: Reach, priority: Ints, numbers: Ints) -> Flags:
-    """Return the events of the view of `reach` that stay under numbered bans and priorities."""
+    """Return the events of the view of `reach` that stay under numbered bans and priorities.
+
+    Parameters
+    ----------
+    reach
+        Rows that contain each candidate.
+    priority
+        int64[items], rank of each item, 0 enters first.
+    numbers
+        int64, numbers of the bans.
+
+    Returns
+    -------
+    Flags
+        bool[P].
+    """
     kept = np.ones(len(reach.view.codes), dtype=np.bool_)
     _rebuild(reach, reach.view.weight > 0, priority, numbers, numbers, kept)
     return kept
@@ -361,14 +477,33 @@ def _rebuild(reach: Reach, has_cases: Flags, priority: Ints, numbers: Ints, new_
 
 
 def ranks(order: Sequence[int]) -> Ints:
-    """Return the rank of each item, 0 first, given the items in order."""
+    """Return the rank of each item, 0 first, given the items in order.
+
+    Parameters
+    ----------
+    order
+        Each item once.
+
+    Returns
+    -------
+    Ints
+        int64[items].
+    """
     rank = np.empty(len(order), dtype=np.int64)
     rank[order] = np.arange(len(order))
     return rank
 
 
 def moved(priority: Ints, item: int, place: int) -> Ints:
-    """Return the same order but for one item, which now has rank `place`."""
+    """Return the same order but for one item, which now has rank `place`.
+
+    Parameters
+    ----------
+    priority
+        int64[items], rank of each item.
+    item, place
+        The item, and its new rank.
+    """
     order = [int(other) for other in np.argsort(priority) if other != item]
     order.insert(place, item)
     return ranks(order)

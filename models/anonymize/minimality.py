@@ -165,7 +165,13 @@ def _released_traces(released: TraceView) -> tuple[Ints, Codes, Ints]:
 
 
 def at_most_once(view: TraceView) -> npt.NDArray[np.bool_]:
-    """Return the items that no case of the source has twice, bool[items]."""
+    """Return the items that no case of the source has twice, bool[items].
+
+    Parameters
+    ----------
+    view
+        The source as the adversary sees it.
+    """
     n_items = len(view.alphabet)
     key = np.sort(view.row_of_position * max(n_items, 1) + view.codes)
     once = np.ones(n_items, dtype=np.bool_)

@@ -60,6 +60,13 @@ class Repaired(TlkcProblem):
         """Return `problem` with further candidates, given by their items.
 
         Candidates with an item that the log does not have need no suppression.
+
+        Parameters
+        ----------
+        problem
+            The problem that was solved before.
+        banned
+            Items of each further candidate.
         """
         further = cls(problem.log, problem.knowledge, problem.bounds, problem.classes, tuple(banned))
         # Cached properties that are the same for both problems.
@@ -191,6 +198,15 @@ def _view(problem: TlkcProblem, cases: npt.NDArray[np.bool_]) -> TraceView:
 
 def choose(problem: TlkcProblem, worst: Sequence[Banned], gone: Collection[Any]) -> Any | None:
     """Return the item that occurs in most of the worst background knowledge per event lost.
+
+    Parameters
+    ----------
+    problem
+        The problem to repair.
+    worst
+        Background knowledge of which at least one item has to go.
+    gone
+        Items that are suppressed already.
 
     Returns
     -------

@@ -109,6 +109,13 @@ class Anonymized:
 def refuse_empty(result: Anonymized, subject: str) -> Anonymized:
     """Return the result if anything is left.
 
+    Parameters
+    ----------
+    result
+        The anonymized log.
+    subject
+        The mechanism, with which the message begins.
+
     Raises
     ------
     BoundError

@@ -404,7 +404,13 @@ def _classes(name: str, column: Column, edges: Edges | None, cases: Ints | None)
 
 
 def is_numeric(column: Column) -> bool:
-    """Return whether an attribute has values and all of them are numbers."""
+    """Return whether an attribute has values and all of them are numbers.
+
+    Parameters
+    ----------
+    column
+        Values of the attribute. Booleans are no numbers.
+    """
     return bool(column.values) and all(
         isinstance(value, (int, float)) and not isinstance(value, bool) for value in column.values
     )

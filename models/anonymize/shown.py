@@ -92,7 +92,18 @@ class ShownItems:
         self.members = np.concatenate((self.members[split // 2], (split % 2 == 1)[:, None]), axis=1)
 
     def groups(self, case_ids: Sequence[str]) -> Ints:
-        """Return the group of each case."""
+        """Return the group of each case.
+
+        Parameters
+        ----------
+        case_ids
+            Case ids of a log; cases that no release showed are in group 0.
+
+        Returns
+        -------
+        Ints
+            int64[C].
+        """
         number = np.asarray([self.case.get(name, -1) for name in case_ids], dtype=np.int64)
         return np.concatenate((self.group, [0]))[number]
 

@@ -126,7 +126,16 @@ class UnitSets:
 
     @classmethod
     def of(cls, candidates: Candidates, *, base: int | None = None) -> UnitSets:
-        """Return the items of each candidate; with a base, their cap levels: how often it has each item."""
+        """Return the items of each candidate; with a base, their cap levels: how often it has each item.
+
+        Parameters
+        ----------
+        candidates
+            Item codes of each candidate.
+        base
+            Above the number of events of one item in a candidate: cap level t of item i is the unit i *
+            base + t. None: units are items.
+        """
         lengths = np.fromiter(map(len, candidates), np.int64, len(candidates))
         items = np.fromiter(itertools.chain.from_iterable(candidates), np.int64, int(lengths.sum()))
         owner = np.repeat(np.arange(len(lengths)), lengths)
@@ -144,14 +153,33 @@ class UnitSets:
         return len(self.starts) - 1
 
     def of_size(self, size: int) -> Ints:
-        """Return the sets of one size, each once, in lexicographic order: int64[N, size]."""
+        """Return the sets of one size, each once, in lexicographic order: int64[N, size].
+
+        Parameters
+        ----------
+        size
+            Units of a set.
+        """
         _, places = places_of(self.starts, np.flatnonzero(np.diff(self.starts) == size))
         rows = self.units[places].reshape(-1, size)
         rows = rows[np.lexsort(rows.T[::-1])]
         return rows[_begins_run(rows)]
 
     def holders(self, n_units: int) -> tuple[Ints, Ints]:
-        """Return where the sets of each unit begin, and the sets that have it."""
+        """Return where the sets of each unit begin, and the sets that have it.
+
+        Parameters
+        ----------
+        n_units
+            Number of units.
+
+        Returns
+        -------
+        starts
+            int64[n_units + 1].
+        sets
+            int64, numbers of sets, ascending for each unit.
+        """
         owner = np.repeat(np.arange(len(self)), np.diff(self.starts))
         starts = starts_of(np.bincount(self.units, minlength=n_units))
         return starts, owner[np.argsort(self.units, kind="stable")]
@@ -181,6 +209,11 @@ def losses(view: TraceView) -> list[Ints]:
     """Return for each item the cost of its cap levels.
 
     loss[t - 1]: cases with at least t events of the item, which is the number of events that the t-th level costs.
+
+    Parameters
+    ----------
+    view
+        The log as the adversary sees it.
     """
     if view.structure == "set":
         return _losses_by_event(view)  # its traces do not show how often a case has an item
@@ -260,7 +293,13 @@ def _hit(need: dict[int, int], caps: Caps, besides: int) -> bool:
 
 
 def cases_with(view: TraceView) -> Ints:
-    """Count the cases in which each item occurs, int64[items]."""
+    """Count the cases in which each item occurs, int64[items].
+
+    Parameters
+    ----------
+    view
+        The log as the adversary sees it.
+    """
     return np.asarray([int(loss[0]) if len(loss) else 0 for loss in losses(view)], dtype=np.int64)
 
 

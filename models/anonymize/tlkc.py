@@ -256,7 +256,13 @@ class TlkcProblem:
     cases: Ints | None = field(default=None, kw_only=True)
 
     def only(self, cases: npt.NDArray[Any]) -> TlkcProblem:
-        """Return the same problem for some of the cases (mask or indices)."""
+        """Return the same problem for some of the cases (mask or indices).
+
+        Parameters
+        ----------
+        cases
+            bool[C], or numbers of cases.
+        """
         chosen = np.flatnonzero(cases) if cases.dtype == np.bool_ else cases
         classes = {name: column.take(chosen) for name, column in self.classes.items()}
         log = self.log.select_cases(chosen)
@@ -317,7 +323,18 @@ class TlkcProblem:
         return self.settled(lambda problem: problem._once(options, progress))
 
     def settled(self, once: Callable[[TlkcProblem], Anonymized]) -> Anonymized:
-        """Repeat `once` with more bans until no weaker knowledge of `also` violates; then verify."""
+        """Repeat `once` with more bans until no weaker knowledge of `also` violates; then verify.
+
+        Parameters
+        ----------
+        once
+            Suppresses events until the problem's own candidates are gone.
+
+        Raises
+        ------
+        BoundError
+            If nothing is left, or the result does not hold the promise (`verified`).
+        """
         problem = self
         while True:
             result = once(problem)
@@ -333,7 +350,13 @@ class TlkcProblem:
         return self.local(options, caps, progress)
 
     def banning(self, candidates: Iterable[tuple[int, ...]]) -> TlkcProblem:
-        """Return the same problem with more bans; what was computed of the log is kept."""
+        """Return the same problem with more bans; what was computed of the log is kept.
+
+        Parameters
+        ----------
+        candidates
+            Codes of `seen` that must not occur together.
+        """
         problem = replace(self, bans=(*self.bans, *candidates))
         for name in ("seen", "violations"):  # cached properties that do not depend on the bans
             if name in vars(self):
@@ -341,7 +364,15 @@ class TlkcProblem:
         return problem
 
     def violations_of(self, kept: Flags, structure: Structure) -> Candidates:
-        """Return the minimal candidates that the kept events violate under a structure, as codes of `seen`."""
+        """Return the minimal candidates that the kept events violate under a structure, as codes of `seen`.
+
+        Parameters
+        ----------
+        kept
+            bool[E], events that stay.
+        structure
+            Structure of the background knowledge: set, multiset, sequence or relative times.
+        """
         if not kept.any():
             return []
         code_of = {item: code for code, item in enumerate(self.seen.alphabet)}
@@ -355,6 +386,11 @@ class TlkcProblem:
 
         They are expressed as candidates of this problem's own structure: every order of the items in which a
         case can match.
+
+        Parameters
+        ----------
+        kept
+            bool[E], events that stay.
         """
         violating: dict[tuple[int, ...], None] = {}  # an ordered set
         for structure in self.also:
@@ -368,6 +404,11 @@ class TlkcProblem:
         """Suppress whole items, or occurrences above a cap, until no candidate is left.
 
         The result is not verified yet.
+
+        Parameters
+        ----------
+        options
+            Options of global suppression.
         """
         seen = self.seen
         caps, warnings = _caps(self, options)
@@ -436,6 +477,11 @@ class TlkcProblem:
 
     def verified(self, result: Anonymized) -> Anonymized:
         """Return the result with the verdict of the independent checker.
+
+        Parameters
+        ----------
+        result
+            A solution of the problem.
 
         Raises
         ------

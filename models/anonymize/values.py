@@ -50,14 +50,27 @@ _LARGEST = 2**53
 
 
 def label(text: str) -> str:
-    """Return the text as a label that any file can hold; empty if no character is left."""
+    """Return the text as a label that any file can hold; empty if no character is left.
+
+    Parameters
+    ----------
+    text
+        Any text. Characters that nobody sees or that a format cannot hold become `REPLACEMENT`, and a run of line
+        ends and tabs becomes a space.
+    """
     if text.isascii() and text.isprintable():
         return text.strip(" ")
     return unicodedata.normalize("NFC", _UNFIT.sub(REPLACEMENT, _BLANK.sub(" ", text)).strip())
 
 
 def text_of(value: Any) -> str:
-    """Return the text that a table shows for a value."""
+    """Return the text that a table shows for a value.
+
+    Parameters
+    ----------
+    value
+        A value of an attribute. Times with a zone are written in UTC.
+    """
     if isinstance(value, datetime) and value.tzinfo is not None:
         value = value.astimezone(UTC)
     return label(value.isoformat() if isinstance(value, (datetime, date)) else str(value))
@@ -94,6 +107,11 @@ def attribute(column: Column) -> Column:
     """Return the values of one attribute in one type.
 
     All become booleans, ints or floats if every value is one, and texts otherwise.
+
+    Parameters
+    ----------
+    column
+        Values of any mixture of types. NaN counts as missing.
     """
     present_values = [value for value in column.values if not (isinstance(value, float) and math.isnan(value))]
     kinds = {_kind(value) for value in present_values}
@@ -137,6 +155,13 @@ def coarser_unit(log: EventLog, T: Unit) -> str | None:
 
     Relative times in a finer unit than the log records show the same values under another name, so `T` protects less
     than it promises.
+
+    Parameters
+    ----------
+    log
+        The source.
+    T
+        Unit of the relative times.
 
     Returns
     -------

@@ -99,12 +99,24 @@ class TraceView:
         return ordinals
 
     def decode(self, candidate: Iterable[int]) -> tuple[Any, ...]:
-        """Return the items of a candidate in canonical form."""
+        """Return the items of a candidate in canonical form.
+
+        Parameters
+        ----------
+        candidate
+            Item codes.
+        """
         return tuple(self.alphabet[code] for code in candidate)
 
 
 def canonical(item: Any) -> tuple[Any, ...]:
-    """Sort key of items: by type, then by value, tuples part by part; any mixture of types has an order."""
+    """Sort key of items: by type, then by value, tuples part by part; any mixture of types has an order.
+
+    Parameters
+    ----------
+    item
+        An item: a value, or a tuple of values.
+    """
     if isinstance(item, tuple):
         return ("tuple", tuple(canonical(part) for part in item))
     if item is None:

@@ -76,6 +76,11 @@ class TlkcBounds:
         """Return how many of 0 .. `cases` cases may have one value, int64[cases + 1].
 
         The table is exact for any denominator of C, whose products with counts may not fit into 64 bits.
+
+        Parameters
+        ----------
+        cases
+            Largest number of cases.
         """
         return _most(self.C, cases)
 
@@ -104,7 +109,13 @@ class CandidateLevel:
         return len(self.candidates)
 
     def where(self, chosen: npt.NDArray[np.bool_]) -> CandidateLevel:
-        """Return the chosen candidates of the level."""
+        """Return the chosen candidates of the level.
+
+        Parameters
+        ----------
+        chosen
+            bool[N].
+        """
         return CandidateLevel(self.candidates[chosen], self.support[chosen], self.reason[chosen])
 
 
@@ -176,7 +187,20 @@ def minimal_violations(view: TraceView, bounds: TlkcBounds) -> Violations:
 
 
 def single_items(view: TraceView, bounds: TlkcBounds) -> CandidateLevel:
-    """Return all candidates of a single item."""
+    """Return all candidates of a single item.
+
+    Parameters
+    ----------
+    view
+        The log as the adversary sees it.
+    bounds
+        L, K and C.
+
+    Returns
+    -------
+    CandidateLevel
+        With the items that some case has, and whether each is below K or above C.
+    """
     from models.anonymize.kernels import alone
 
     items = len(view.alphabet)
@@ -265,7 +289,13 @@ class LevelSearch:
         return parent, item, support, reason
 
     def keep(self, chosen: npt.NDArray[np.bool_]) -> None:
-        """Make the chosen candidates of the last level the parents of the next."""
+        """Make the chosen candidates of the last level the parents of the next.
+
+        Parameters
+        ----------
+        chosen
+            bool[N], candidates of the last level.
+        """
         parent, item = self.parent[chosen].astype(np.int64), self.item[chosen].astype(np.int64)
         deletions = np.empty((len(parent), self.paths.shape[1] + 1), dtype=np.int32)
         for k in range(self.paths.shape[1]):

@@ -153,6 +153,15 @@ def _normal(share: float) -> float:
 def wilson(rate: float, targets: float, level: float = LEVEL) -> tuple[float, float]:
     """Return Wilson's interval of a rate.
 
+    Parameters
+    ----------
+    rate
+        Share of the targets, 0 to 1.
+    targets
+        Number of targets, above 0; a weighted number may be no integer.
+    level
+        Chance with which the interval holds the true rate, at least approximately.
+
     Examples
     --------
     >>> low, high = wilson(0.0, 100)
@@ -434,6 +443,15 @@ def against_guess(successes: float, targets: int, guess: float) -> AttackRisk:
     """Return the risk of an attack against the best guess without the release, an exactly known rate.
 
     It is never `clear`: what works on everybody, in the log or not, is above a guess as well.
+
+    Parameters
+    ----------
+    successes
+        Targets on which the attack worked; a part of a target counts as such.
+    targets
+        Number of targets.
+    guess
+        Rate of the best guess, 0 to 1.
     """
     rate = successes / targets
     if guess >= 1.0:
@@ -454,7 +472,15 @@ def against_guess(successes: float, targets: int, guess: float) -> AttackRisk:
 
 
 def rate_alone(successes: float, targets: int) -> AttackRisk:
-    """Return a rate that nothing can be compared with."""
+    """Return a rate that nothing can be compared with.
+
+    Parameters
+    ----------
+    successes
+        Targets on which the attack worked.
+    targets
+        Number of targets.
+    """
     return AttackRisk(successes / targets, None, targets, 0, None, None, None, clear=False, power=None)
 
 
@@ -619,7 +645,20 @@ def _area_of_placements(
 
 
 def crossed_area(divisions: Sequence[BothWays], measures: int) -> AttackRisk | None:
-    """Return the area over runs in which original and control changed places (as `crossed`)."""
+    """Return the area over runs in which original and control changed places (as `crossed`).
+
+    Parameters
+    ----------
+    divisions
+        The measure on each division of the log.
+    measures
+        How many measures share one level (`crossed`).
+
+    Returns
+    -------
+    AttackRisk or None
+        None if a run kept no results.
+    """
     # Sum of the contributions of a case to all areas: as one within the release in a run, as one outside in the other.
     added: dict[int, float] = {}
     areas = []
@@ -679,6 +718,11 @@ def _area(
 
 def targets_needed(half_width: float) -> int:
     """Return how many targets give a rate near .5 an interval of at most this half-width.
+
+    Parameters
+    ----------
+    half_width
+        Half of the width of the interval, as a share.
 
     Examples
     --------

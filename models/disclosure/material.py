@@ -191,7 +191,13 @@ class Material:
         return self.released.n_cases
 
     def rows(self, view: TraceView) -> tuple[Ints, Ints, Ints]:
-        """Return the row of each case in a view: original, control, release."""
+        """Return the row of each case in a view: original, control, release.
+
+        Parameters
+        ----------
+        view
+            `traces` or `steps`.
+        """
         ends = np.cumsum([self.n_original, self.n_control])
         original, control, released = np.split(view.row_of_case, ends)
         return original, control, released
@@ -222,11 +228,23 @@ class Material:
         return _texts(self.traces)
 
     def text(self, codes: Codes) -> str:
-        """Return items as a text, to be compared with `texts`."""
+        """Return items as a text, to be compared with `texts`.
+
+        Parameters
+        ----------
+        codes
+            Item codes.
+        """
         return "".join(map(letter, codes.tolist()))
 
     def trace(self, row: int) -> Codes:
-        """Return the items of a row."""
+        """Return the items of a row.
+
+        Parameters
+        ----------
+        row
+            Row of `traces`.
+        """
         return self.traces.codes[self.traces.starts[row] : self.traces.starts[row + 1]]
 
     @cached_property
@@ -236,7 +254,13 @@ class Material:
         return rows, self.texts[rows]
 
     def same_attributes(self, row: int, rows: Ints) -> npt.NDArray[np.bool_]:
-        """Return which of `rows` have the known attributes of `row`; an unknown value fits none but itself."""
+        """Return which of `rows` have the known attributes of `row`; an unknown value fits none but itself.
+
+        Parameters
+        ----------
+        row, rows
+            Rows of `traces`.
+        """
         return np.asarray((self.traces.values[:, rows] == self.traces.values[:, [row]]).all(axis=0))
 
 
@@ -250,6 +274,11 @@ def shows_dates(released: EventLog, original: EventLog) -> bool:
     """Return whether most released cases begin while the original was recorded.
 
     Ordinal and relative times begin in 1970.
+
+    Parameters
+    ----------
+    released, original
+        The release and its source.
     """
     if not released.n_events or not original.n_events:
         return False
@@ -309,5 +338,15 @@ def _texts(view: TraceView) -> npt.NDArray[np.object_]:
 
 
 def drawn(n: int, most: int, rng: np.random.Generator) -> Ints:
-    """Return at most `most` of n numbers, drawn at random without replacement, ascending."""
+    """Return at most `most` of n numbers, drawn at random without replacement, ascending.
+
+    Parameters
+    ----------
+    n
+        Numbers 0 .. n - 1 to draw from.
+    most
+        Numbers to draw, if there are as many.
+    rng
+        Source of chance.
+    """
     return np.sort(rng.choice(n, size=min(n, most), replace=False))

@@ -58,7 +58,13 @@ class CountNoise(Protocol):
     """Design of a release of noisy counts of variants."""
 
     def log_probability(self, shown: Ints, true: Ints) -> Floats:
-        """Return the log probability of each released count (0: not released) for a true one, float64[N]."""
+        """Return the log probability of each released count (0: not released) for a true one, float64[N].
+
+        Parameters
+        ----------
+        shown, true
+            int64[N], released counts and true ones.
+        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,7 +223,13 @@ class TraceModel:
                 self._contexts[step[:-1]] += float(weight[row])
 
     def log_density(self, row: int) -> float:
-        """Return the logarithm of the probability of a row's trace."""
+        """Return the logarithm of the probability of a row's trace.
+
+        Parameters
+        ----------
+        row
+            Row of the material's traces.
+        """
         logarithm = 0.0
         for step in self._steps_of(row):
             likely = self._steps.get(step, 0.0) + SMOOTHING

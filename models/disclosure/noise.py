@@ -27,7 +27,15 @@ class LaplaceCounts:
 
     @classmethod
     def of(cls, epsilon: Fraction, delta_dp: Fraction, cases_per_person: int = 1) -> LaplaceCounts:
-        """Return the noise of the terms of a release."""
+        """Return the noise of the terms of a release.
+
+        Parameters
+        ----------
+        epsilon, delta_dp
+            Promise of the release.
+        cases_per_person
+            Most cases of one person.
+        """
         return cls(rule_of(epsilon, delta_dp, cases_per_person))
 
     def log_probability(self, shown: Ints, true: Ints) -> Floats:

@@ -177,7 +177,20 @@ def _written(material: Material, n_predicates: int, rng: np.random.Generator) ->
 
 
 def rows_with(material: Material, candidates: list[tuple[int, ...]]) -> list[Ints]:
-    """Return the rows of `traces` that contain each candidate as a subsequence."""
+    """Return the rows of `traces` that contain each candidate as a subsequence.
+
+    Parameters
+    ----------
+    material
+        Original, control and release in one coding.
+    candidates
+        Item codes of each candidate.
+
+    Returns
+    -------
+    list of Ints
+        Row numbers by candidate.
+    """
     from models.anonymize.local_kernels import containing
 
     if not candidates:

@@ -128,10 +128,10 @@ LOST_BY_CHANCE = 1e-6
 def warnings_of_lost_values(
     log: EventLog, names: Sequence[str], least: int, complete: Flags | None = None
 ) -> list[str]:
-    """Return a warning for each sensitive attribute that earlier cases have, and none of the newest ones.
+    """Return a warning for each sensitive attribute that earlier cases have, and none or far fewer of the newest ones.
 
-    The source may have renamed the field. C bounds nothing of the newest cases then, and `warnings_of_no_values` is
-    silent as long as an earlier case has a value.
+    The source, or one of several, may have renamed the field. C bounds nothing of cases without a value, and
+    `warnings_of_no_values` is silent as long as an earlier case has one.
 
     Parameters
     ----------
@@ -149,7 +149,8 @@ def warnings_of_lost_values(
         is_counted &= complete
     counted_cases = np.flatnonzero(is_counted)
     begin = log.time[log.starts[counted_cases]]
-    by_begin = counted_cases[np.argsort(begin, kind="stable")]
+    order = np.argsort(begin, kind="stable")
+    by_begin, begin = counted_cases[order], begin[order]
     warnings = []
     for name in names:
         has_value = _has_value(log, name)[by_begin]
@@ -166,7 +167,100 @@ def warnings_of_lost_values(
                 f"{n_with} of {n_until_last_value} cases before them have one: C bounds nothing of the newest cases; "
                 "the source may have renamed the field, or a value may come late in a case"
             )
+            continue
+        if complete is None or not complete.any():
+            n_settled = int(np.searchsorted(begin, _latest_settled_begin(log, name), side="right"))
+            has_value = has_value[:n_settled]
+        n_before = _cases_before_partial_loss(has_value, least)
+        if n_before is not None:
+            warnings.append(_warning_of_partial_loss(name, has_value, n_before))
     return warnings
+
+
+LEAST_SHARE_LOST = 0.1
+"""Share of the newest cases that have to lack a value before a partial loss is reported."""
+
+LEAST_RISE = 2
+"""How many times as frequent cases without a value have to be. Smaller changes are those of a process."""
+
+LATE_VALUES = 0.95
+"""Share of values that have come when a case counts as old enough. The others are fewer than the least share lost."""
+
+
+def _latest_settled_begin(log: EventLog, name: str) -> int:
+    """Return the latest begin (ns) of a case that would have its value by the end of the log, if it gets one."""
+    end = int(log.time.max())
+    if name not in log.event_attributes:
+        return end
+    events = np.flatnonzero(log.event_attributes[name].codes >= 0)
+    cases, first = np.unique(log.case_of_event[events], return_index=True)
+    if not len(cases):
+        return end
+    delays = log.time[events[first]] - log.time[log.starts[cases]]
+    return end - int(np.quantile(delays, LATE_VALUES, method="higher"))
+
+
+def _cases_before_partial_loss(has_value: Flags, least: int) -> int | None:
+    """Return the number of cases before a sudden rise of those without a value, or None.
+
+    One source of several that has renamed the field leaves such a log.
+
+    Parameters
+    ----------
+    has_value
+        bool[n], by the begin of the cases.
+    least
+        Least number of newest cases without a value (K).
+
+    Notes
+    -----
+    Let the cases have a value with one probability 1 - p, independently. At one place, of the n_1 cases before it a
+    share a has no value, and of the n_2 after it a share b > a. By Chernoff's bound, each of a and b is as far from p
+    as this with a chance of at most exp(-n KL(. || p)). The sum t of both exponents is least at the share p of all
+    cases. So a t at least as large has a chance of at most (3 + t) exp(-t), whatever p is: two sides that are both off
+    have (1 + t) exp(-t), and a p outside of a to b has exp(-t) on each side. The n places are tried one by one.
+    """
+    n_cases = len(has_value)
+    without = np.cumsum(~has_value)
+    n_before = np.arange(1, n_cases)
+    n_after = n_cases - n_before
+    without_before = without[:-1]
+    if not n_cases or without[-1] in (0, n_cases):
+        return None
+    without_after = without[-1] - without_before
+    share_before, share_after = without_before / n_before, without_after / n_after
+    share_of_all = without[-1] / n_cases
+    exponent = n_before * _divergence(share_before, share_of_all) + n_after * _divergence(share_after, share_of_all)
+    log_of_chance = np.log(n_cases) + np.log(3 + exponent) - exponent
+    is_lost = (
+        (without_after >= least)
+        & (share_after >= LEAST_SHARE_LOST)
+        & (share_after >= LEAST_RISE * share_before)
+        & (log_of_chance < np.log(LOST_BY_CHANCE))
+    )
+    if not is_lost.any():
+        return None
+    return int(n_before[np.argmax(np.where(is_lost, exponent, -np.inf))])
+
+
+def _divergence(share: npt.NDArray[np.float64], probability: float) -> npt.NDArray[np.float64]:
+    """Return the relative entropy (nats) of two distributions over two outcomes; `probability` is not 0 and not 1."""
+    # A share of 0 contributes nothing: the limit of x log x.
+    present = share * np.log(np.where(share > 0, share / probability, 1))
+    absent = (1 - share) * np.log(np.where(share < 1, (1 - share) / (1 - probability), 1))
+    return np.asarray(present + absent)
+
+
+def _warning_of_partial_loss(name: str, has_value: Flags, n_before: int) -> str:
+    n_after = len(has_value) - n_before
+    without_before = n_before - int(has_value[:n_before].sum())
+    without_after = n_after - int(has_value[n_before:].sum())
+    return (
+        f"in the order of their begins, {without_after} of {n_after} cases from number {n_before + 1} on have no value "
+        f"of the sensitive attribute {name!r}, and {without_before} of the {n_before} before: C bounds nothing of a "
+        "case without a value; one of several sources may have renamed the field (if values came as before, one log in "
+        "a million would look so)"
+    )
 
 
 def _has_value(log: EventLog, name: str) -> Flags:

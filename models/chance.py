@@ -27,7 +27,13 @@ class Chance:
         self._words: Iterator[int] = iter(())
 
     def below(self, bound: int) -> int:
-        """Draw a number from 0 to `bound` - 1, uniformly. `bound` is 1 to 2^64."""
+        """Draw a number from 0 to `bound` - 1, uniformly. `bound` is 1 to 2^64.
+
+        Parameters
+        ----------
+        bound
+            1 to 2^64.
+        """
         shift = 64 - (bound - 1).bit_length()
         while True:  # a word's first bits, until they are below the bound: less than two words on average
             word = next(self._words, None)

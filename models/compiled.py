@@ -202,7 +202,13 @@ def runs_plainly() -> bool:
 
 
 def keeps_compiled(module: str, name: str) -> bool:
-    """Return whether an earlier process left the compiled code of a kernel, from the module as it is now."""
+    """Return whether an earlier process left the compiled code of a kernel, from the module as it is now.
+
+    Parameters
+    ----------
+    module, name
+        Import path of the module, and name of the kernel in it.
+    """
     spec = find_spec(module)
     if spec is None or spec.origin is None:
         return False
@@ -232,6 +238,11 @@ def kernel(function: Callable[Parameters, Result]) -> Callable[Parameters, Resul
     """Compile with `numba.njit(cache=True)`, or without a cache where numba finds no folder for one.
 
     A call releases the interpreter: other threads go on, such as the fold of a daemon while a release is audited.
+
+    Parameters
+    ----------
+    function
+        A function of arrays, numbers and named tuples of these.
     """
     return _plain(function) if _is_plain(function) else _compiled(function, nogil=True)
 
@@ -240,6 +251,11 @@ def part(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]
     """Compile a kernel that only kernels call.
 
     It has no entry for Python, which costs more to compile than most of these kernels.
+
+    Parameters
+    ----------
+    function
+        A function that only kernels and other parts call.
     """
     return _plain(function) if _is_plain(function) else _compiled(function, no_cpython_wrapper=True)
 
@@ -248,6 +264,11 @@ def wraps_around(function: Callable[Parameters, Result]) -> Callable[Parameters,
     """Declare that the unsigned integers of a kernel wrap around on purpose; below `kernel` or `part`.
 
     Compiled code wraps silently. As plain Python, NumPy would warn of an overflow at each scalar that wraps.
+
+    Parameters
+    ----------
+    function
+        The function, not compiled yet.
     """
     _WRAPPING.add(f"{function.__module__}.{function.__name__}")
     return function

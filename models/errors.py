@@ -100,6 +100,11 @@ def kind_of(error: OSError) -> type[VeilstreamError]:
 
     A wrong path is an error of the input (exit code 2). If a disk, the memory or a limit is used up, the path is
     right and a later try may succeed (exit code 1: a service manager starts again).
+
+    Parameters
+    ----------
+    error
+        The error of the operating system.
     """
     return VeilstreamError if error.errno in _SHORT else InputError
 

@@ -126,6 +126,11 @@ class Column:
 
         None and NaN are missing.
 
+        Parameters
+        ----------
+        raw
+            Entries of the column.
+
         Examples
         --------
         >>> column = Column.encode(["a", "b", None, "a"])
@@ -144,6 +149,11 @@ class Column:
     @classmethod
     def together(cls, columns: Iterable[Column]) -> Column:
         """Return the entries of several columns, one column after the other, in one coding.
+
+        Parameters
+        ----------
+        columns
+            Columns in order. A value that several of them have gets one code.
 
         Examples
         --------
@@ -176,6 +186,11 @@ class Column:
     def in_order_of(self, values: Iterable[Hashable]) -> Column:
         """Return the same entries with the values in the order of others; values that these lack are last.
 
+        Parameters
+        ----------
+        values
+            Values in the wanted order. The column need not have all of them.
+
         Examples
         --------
         >>> column = Column.encode(["b", "a", "b"]).in_order_of(["a", "b", "c"])
@@ -204,7 +219,13 @@ class Column:
         return Column(codes, (*self.values, None))
 
     def take(self, rows: npt.NDArray[Any] | slice) -> Column:
-        """Return the chosen rows (indices, mask or slice), without values that no row has."""
+        """Return the chosen rows (indices, mask or slice), without values that no row has.
+
+        Parameters
+        ----------
+        rows
+            Rows to take, in this order.
+        """
         codes = self.codes[rows]
         # The last place is that of missing values, whose code is -1.
         is_used = np.zeros(len(self.values) + 1, dtype=np.bool_)
@@ -318,6 +339,11 @@ class EventLog:
         It is the case attribute if the case has one, and otherwise the last event value in trace order that is not
         missing.
 
+        Parameters
+        ----------
+        name
+            Name of a case attribute or of an event attribute.
+
         Raises
         ------
         InputError
@@ -339,7 +365,13 @@ class EventLog:
         return Column.encode(result)
 
     def cases_with_several_values(self, name: str) -> int:
-        """Return how many cases have events with different values of an attribute; `case_values` uses the last one."""
+        """Return how many cases have events with different values of an attribute; `case_values` uses the last one.
+
+        Parameters
+        ----------
+        name
+            Name of an event attribute. The number is 0 if the log has none of that name.
+        """
         column = self.event_attributes.get(name)
         if column is None:
             return 0
@@ -349,7 +381,13 @@ class EventLog:
         return len(np.unique(case[1:][is_changed]))
 
     def changing_cases(self, names: Sequence[str]) -> dict[str, int]:
-        """Return how many cases have events with different values, by attribute (`cases_with_several_values`)."""
+        """Return how many cases have events with different values, by attribute (`cases_with_several_values`).
+
+        Parameters
+        ----------
+        names
+            Names of event attributes.
+        """
         return {name: self.cases_with_several_values(name) for name in names}
 
     def sensitive(self, names: Sequence[str]) -> Column:
@@ -523,6 +561,13 @@ class EventLog:
         """Return a log of (trace, sensitive value) pairs, for tests and notebooks.
 
         It has one event per second.
+
+        Parameters
+        ----------
+        cases
+            Activities and sensitive value of each case.
+        sensitive
+            Name of the case attribute that has these values.
         """
         pairs = [(list(trace), value) for trace, value in cases]
         lengths = np.asarray([len(trace) for trace, _ in pairs], dtype=np.int64)
@@ -617,6 +662,15 @@ class SimpleLog:
     @classmethod
     def from_log(cls, log: EventLog, sensitive: Sequence[str] = (), cases: Ints | None = None) -> SimpleLog:
         """Count the activity sequences by the joint value of the named attributes.
+
+        Parameters
+        ----------
+        log
+            The log.
+        sensitive
+            Names of the sensitive attributes, whose values are joined.
+        cases
+            int64[C], how many cases each one of the log stands for. None: one.
 
         Examples
         --------

@@ -98,8 +98,20 @@ def instants(time: Any, *, unit: str | None = None, timezone: str | tzinfo | Non
 def of_datetimes(series: pd.Series, local: tzinfo | None) -> Ints:
     """Return a pandas series of datetimes as nanoseconds since 1970-01-01 UTC.
 
-    `local` is the zone of times without one. The first of two equal local times is meant, and a local time that the
-    clock skips moves forward by the length of the gap.
+    The first of two equal local times is meant, and a local time that the clock skips moves forward by the
+    length of the gap.
+
+    Parameters
+    ----------
+    series
+        Datetimes, all with a zone or all without.
+    local
+        Zone of times without one. None: such times are refused.
+
+    Raises
+    ------
+    TimeColumnError
+        If a time is missing, has no zone, or does not fit 64 bits.
     """
     missing = np.flatnonzero(series.isna().to_numpy())
     if len(missing):
@@ -245,6 +257,11 @@ def _refuse_unit(unit: str | None) -> None:
 
 def time_zone(name: str | tzinfo) -> tzinfo:
     """Return the time zone of an IANA name (`Europe/Berlin`, `UTC`).
+
+    Parameters
+    ----------
+    name
+        The name, or a zone, which is returned as it is.
 
     Raises
     ------

@@ -111,6 +111,18 @@ def items(log: EventLog, knowledge: Knowledge) -> Column:
 
     It is the activity, the resource or both, with the relative time for `rel`. A missing resource is the item value
     None: an adversary sees that there is none.
+
+    Parameters
+    ----------
+    log
+        The log.
+    knowledge
+        What the adversary knows of an event.
+
+    Returns
+    -------
+    Column
+        One entry for each event.
     """
     return perspective(log, knowledge.carries, knowledge.T, knowledge.clock)
 
@@ -165,6 +177,11 @@ def joint(parts: list[Column]) -> Column:
     """Return one column of the tuples of several columns' values.
 
     A single column stays as it is.
+
+    Parameters
+    ----------
+    parts
+        Columns of equal length, at least one.
     """
     if len(parts) == 1:
         return parts[0]

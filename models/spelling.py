@@ -42,6 +42,11 @@ def without_invisible(text: str) -> str:
     """Return a text without characters that nobody sees: spaces of no width, byte order marks, soft hyphens.
 
     Web pages and joined files leave them. Case ids with and without one look the same, and are two.
+
+    Parameters
+    ----------
+    text
+        Any text.
     """
     if text.isprintable():  # none of these characters is
         return text

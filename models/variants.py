@@ -49,7 +49,20 @@ def amounts(codes: npt.NDArray[Any], cases: Ints | None, size: int = 0) -> Ints:
 
 
 def of_events(cases: Ints | None, starts: Ints) -> Ints | None:
-    """Repeat a number of each case for each of its events."""
+    """Repeat a number of each case for each of its events.
+
+    Parameters
+    ----------
+    cases
+        int64[C], or None.
+    starts
+        int64[C + 1], where the events of each case begin.
+
+    Returns
+    -------
+    Ints or None
+        int64[E]; None for None.
+    """
     return None if cases is None else np.repeat(cases, np.diff(starts))
 
 

@@ -193,7 +193,13 @@ def composed(draws: tuple[Draw, ...], number: int = 1) -> Composition:
 
 
 def threshold_delta(draws: tuple[Draw, ...]) -> Fraction:
-    """Return the chance with which one of the draws of a release shows more than its scale says."""
+    """Return the chance with which one of the draws of a release shows more than its scale says.
+
+    Parameters
+    ----------
+    draws
+        Draws of one release.
+    """
     return sum((draw.delta * draw.times for draw in draws), Fraction(0))
 
 
@@ -203,6 +209,13 @@ def agrees(charge: Charge, draws: tuple[Draw, ...]) -> bool:
 
     A ledger keeps both, and each follows from the other. Noise that is wider than its charge would lower every later
     account; narrower noise was not paid for.
+
+    Parameters
+    ----------
+    charge
+        Epsilon, delta and rho that the ledger keeps for the release.
+    draws
+        Draws of its noise.
     """
     if not draws:
         return True

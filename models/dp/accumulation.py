@@ -68,7 +68,20 @@ class Shape:
 
     @classmethod
     def of(cls, how: How, horizon: int | None) -> Shape:
-        """Raise InputError for a tree or a factorization without a horizon, or one that no series has."""
+        """Return how releases of a series share their noise.
+
+        Parameters
+        ----------
+        how
+            "sum", "tree" or "factorized".
+        horizon
+            Number of releases that are to come, if it is declared.
+
+        Raises
+        ------
+        InputError
+            For a tree or a factorization without a horizon, or a horizon that no series has.
+        """
         if horizon is not None and not 1 <= horizon <= MOST_RELEASES:
             raise InputError(f"horizon must be between 1 and {MOST_RELEASES} releases")
         if how == "sum":
@@ -97,7 +110,15 @@ class Shape:
     def digits(self, number: Whole) -> list[Whole]:
         """Return the nodes of each level that the count over releases 1 .. number adds up.
 
-        Levels are ordered from the releases upwards. `number` is one number or an array.
+        Parameters
+        ----------
+        number
+            Number of a release, or an array of numbers.
+
+        Returns
+        -------
+        list
+            By level, from the releases upwards.
         """
         digits: list[Whole] = []
         for _ in range(self.levels - 1):
@@ -107,11 +128,27 @@ class Shape:
         return digits
 
     def closes(self, level: int, number: int) -> bool:
-        """Return whether a node of the level ends with that release."""
+        """Return whether a node of the level ends with that release.
+
+        Parameters
+        ----------
+        level
+            Level of the node; 0 are the releases.
+        number
+            Number of the release, from 1 on.
+        """
         return number % self.arity**level == 0 if level else True
 
     def lost(self, level: int, last: int, number: int) -> bool:
-        """Return whether a node of the level ended after release `last` and before `number`, so it was never drawn."""
+        """Return whether a node of the level ended after release `last` and before `number`, so it was never drawn.
+
+        Parameters
+        ----------
+        level
+            Level of the node; 0 are the releases.
+        last, number
+            Numbers of two releases, the earlier one first.
+        """
         width = self.arity**level
         return level > 0 and (number - 1) // width > last // width
 
@@ -156,7 +193,17 @@ class Counts:
 
     @classmethod
     def begin(cls, shape: Shape, scale: float, since: int = 1) -> Counts:
-        """Return counts without a key, before the first release, which has the number `since`."""
+        """Return counts without a key, before the first release, which has the number `since`.
+
+        Parameters
+        ----------
+        shape
+            The levels of the noise.
+        scale
+            Scale of the discrete Laplace noise of each node.
+        since
+            Number of the first release.
+        """
         none = np.zeros((shape.levels, 0), dtype=np.int64)
         return cls(shape, scale, [], none, none.copy(), none.copy(), [0] * shape.levels, since - 1, since)
 
@@ -179,12 +226,38 @@ class Counts:
         self.open = np.hstack([self.open, np.zeros(size, dtype=np.int64)])
 
     def keep(self, mask: npt.NDArray[np.bool_]) -> None:
-        """Keep only the keys of the mask, a choice that reads noisy counts."""
+        """Keep only the keys of the mask, a choice that reads noisy counts.
+
+        Parameters
+        ----------
+        mask
+            bool[keys].
+        """
         self.keys = [key for key, kept in zip(self.keys, mask.tolist(), strict=True) if kept]
         self.sums, self.noises, self.open = (array[:, mask] for array in (self.sums, self.noises, self.open))
 
     def add(self, number: int, true: Ints, draw: NoiseSource) -> Ints:
-        """Take in the true counts of release `number`, int64[keys]; return its own noisy counts."""
+        """Take in the true counts of release `number`, int64[keys]; return its own noisy counts.
+
+        Parameters
+        ----------
+        number
+            Number of the release, above that of the one before. Numbers may be left out.
+        true
+            int64[keys], exact counts of this release alone.
+        draw
+            Source of the noise.
+
+        Returns
+        -------
+        Ints
+            int64[keys].
+
+        Raises
+        ------
+        InputError
+            If the release was counted before.
+        """
         if number <= self.last:
             raise InputError(f"release {number} was counted before")
         for level in range(1, self.shape.levels):
@@ -295,6 +368,15 @@ def delta_of(number: int, delta: Fraction, horizon: int | None) -> Fraction:
 
     An equal part of the horizon, or delta / (n (n + 1)), which adds up to delta over all n. Nothing is left after the
     horizon.
+
+    Parameters
+    ----------
+    number
+        Number of the release, from 1 on.
+    delta
+        Delta of the whole series.
+    horizon
+        Number of releases, if it is declared.
     """
     if horizon is None:
         return delta / (number * (number + 1))

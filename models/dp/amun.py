@@ -202,6 +202,20 @@ def filtered(annotated: AnnotatedLog, settings: AmunSettings) -> tuple[Annotated
 
     All cases stay if the design has no filter.
 
+    Parameters
+    ----------
+    annotated
+        The log with its automaton.
+    settings
+        The design, delta and the prior.
+
+    Returns
+    -------
+    annotated
+        The log without the dropped cases, on the same automaton.
+    kept
+        bool[C].
+
     Raises
     ------
     BoundError
@@ -224,6 +238,13 @@ def event_epsilons(annotated: AnnotatedLog, settings: AmunSettings) -> Floats:
     """Return eps_t of each event by equation 3, float64[E].
 
     Proposition A.7 divides it further if times are linearly correlated.
+
+    Parameters
+    ----------
+    annotated
+        The log with its automaton.
+    settings
+        Delta, the prior, and the number of releases and of cases of a person, which divide the epsilon.
     """
     priors = prior_probabilities(annotated, settings.delta, settings.prior)
     divisor = settings.releases * settings.cases_per_person

@@ -33,7 +33,18 @@ LONGEST_MS = 1 << 43
 
 
 def check_starts(start: tuple[int, int] | None) -> None:
-    """Refuse a range of case starts (ms) that is not one, or that times cannot hold; None is no range."""
+    """Refuse a range of case starts that is not one, or that times cannot hold.
+
+    Parameters
+    ----------
+    start
+        First and last start of a case, in milliseconds since 1970-01-01 UTC. None is no range.
+
+    Raises
+    ------
+    InputError
+        If the range is empty, 35 years or longer, or outside of the years 1678 to 2261.
+    """
     if start is None:
         return
     first, last = start
@@ -74,7 +85,13 @@ class AnnotatedLog:
         return np.bincount(self.transition, minlength=self.dafsa.n_transitions).astype(np.int64)
 
     def select(self, cases: npt.NDArray[np.bool_]) -> AnnotatedLog:
-        """Return the chosen cases on the same automaton and the same origin of time."""
+        """Return the chosen cases on the same automaton and the same origin of time.
+
+        Parameters
+        ----------
+        cases
+            bool[C].
+        """
         events = np.repeat(cases, self.log.lengths)
         return AnnotatedLog(
             log=self.log.select_cases(cases),
@@ -89,7 +106,18 @@ class AnnotatedLog:
 
 
 def annotate(log: EventLog) -> AnnotatedLog:
-    """Annotate a log without empty cases. InputError if it spans more than 278 years."""
+    """Annotate a log without empty cases.
+
+    Parameters
+    ----------
+    log
+        The log.
+
+    Raises
+    ------
+    InputError
+        If it spans more than 278 years.
+    """
     simple = SimpleLog.from_log(log)
     dafsa = minimal_dafsa(simple.variants)
     variant_of_case = simple.variant[simple.row_of_case].astype(np.int64)
@@ -122,6 +150,18 @@ def sorted_alphabet(labels: tuple[Any, ...]) -> tuple[tuple[Any, ...], Codes]:
 
     The order of codes shows in dictionary-coded files. In a released log it must not be the order in which the source
     mentioned the labels.
+
+    Parameters
+    ----------
+    labels
+        The labels in any order.
+
+    Returns
+    -------
+    labels
+        The labels in the order of their texts.
+    rank
+        int32[labels], new code by old code.
     """
     order = sorted(range(len(labels)), key=lambda code: str(labels[code]))
     rank = np.empty(len(order), dtype=np.int32)

@@ -83,7 +83,15 @@ class Finding:
     runs: int
 
     def refutes(self, claimed: float, steps: int = 1) -> bool:
-        """Return whether the finding contradicts a claim of epsilon per step."""
+        """Return whether the finding contradicts a claim of epsilon per step.
+
+        Parameters
+        ----------
+        claimed
+            The claimed epsilon.
+        steps
+            Steps of the neighbouring relation between the two inputs.
+        """
         return self.unbounded or self.epsilon > claimed * steps
 
 
@@ -92,6 +100,13 @@ def group_delta(epsilon: float, delta: float, steps: int) -> float:
 
     It is delta (1 + e^epsilon + ... + e^((steps - 1) epsilon)), below 1: the definition applied `steps` times.
     A smaller delta could refute a correct mechanism.
+
+    Parameters
+    ----------
+    epsilon, delta
+        The claim for one step.
+    steps
+        Changes between the two inputs.
     """
     if steps == 1 or not delta:
         return delta
@@ -104,6 +119,13 @@ def lower_bound(hits: int, runs: int, alpha: float) -> float:
     """Return the lower end of the Clopper-Pearson interval of a probability.
 
     It is the probability under which `hits` or more of `runs` have chance alpha.
+
+    Parameters
+    ----------
+    hits, runs
+        Runs with the event, of all runs.
+    alpha
+        Chance with which the bound is above the true probability.
     """
     from scipy.special import betaincinv
 
@@ -114,6 +136,13 @@ def upper_bound(hits: int, runs: int, alpha: float) -> float:
     """Return the upper end of the Clopper-Pearson interval of a probability.
 
     It is the probability under which `hits` or fewer of `runs` have chance alpha.
+
+    Parameters
+    ----------
+    hits, runs
+        Runs with the event, of all runs.
+    alpha
+        Chance with which the bound is below the true probability.
     """
     from scipy.special import betaincinv
 

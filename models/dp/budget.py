@@ -74,7 +74,13 @@ def format_amount(amount: Fraction | float, digits: int | None = None) -> str:
 
 
 def as_decimal(value: Fraction) -> Decimal:
-    """Return a fraction in the precision of the current decimal context."""
+    """Return a fraction in the precision of the current decimal context.
+
+    Parameters
+    ----------
+    value
+        The fraction.
+    """
     return Decimal(value.numerator) / Decimal(value.denominator)
 
 
@@ -90,7 +96,20 @@ def _extreme(value: str | Decimal) -> bool:
 
 
 def positive(value: Any, name: str = "epsilon") -> Fraction:
-    """Read a number by `exact`; it must be above zero."""
+    """Read a number by `exact`; it must be above zero.
+
+    Parameters
+    ----------
+    value
+        The number as it is written.
+    name
+        Name of the setting, for messages.
+
+    Raises
+    ------
+    InputError
+        If it is no number, or not above 0.
+    """
     number = exact(value, name)
     if number == 0:
         raise InputError(f"{name} must be above 0")
@@ -98,7 +117,20 @@ def positive(value: Any, name: str = "epsilon") -> Fraction:
 
 
 def probability(value: Any, name: str = "delta_dp") -> Fraction:
-    """Read a number by `exact`; it must be strictly between 0 and 1."""
+    """Read a number by `exact`; it must be strictly between 0 and 1.
+
+    Parameters
+    ----------
+    value
+        The number as it is written.
+    name
+        Name of the setting, for messages.
+
+    Raises
+    ------
+    InputError
+        If it is no number, or not between 0 and 1.
+    """
     number = positive(value, name)
     if number >= 1:
         raise InputError(f"{name} must be strictly between 0 and 1")
@@ -125,7 +157,13 @@ class Charge:
         return Charge(self.epsilon - other.epsilon, self.delta - other.delta, self.rho - other.rho)
 
     def times(self, number: int) -> Charge:
-        """Return `number` times the charge."""
+        """Return `number` times the charge.
+
+        Parameters
+        ----------
+        number
+            Releases with this charge.
+        """
         return Charge(number * self.epsilon, number * self.delta, number * self.rho)
 
 
@@ -170,6 +208,11 @@ def covers(paid: Sequence[Draw], needed: Sequence[Draw]) -> bool:
     """Return whether a charge for the draws `paid` pays for those of `needed`, one by one.
 
     Without draws a charge pays for all that is (epsilon, delta)-DP.
+
+    Parameters
+    ----------
+    paid, needed
+        Draws of two releases, in the same order.
     """
     if not paid:
         return True
@@ -191,6 +234,11 @@ def parallel(charges: Iterable[Charge]) -> Charge:
     """Return what releases of disjoint data cost together: the largest epsilon, delta and rho.
 
     No person is in two of them, so no person pays twice.
+
+    Parameters
+    ----------
+    charges
+        The charge of each release.
 
     References
     ----------

@@ -100,13 +100,29 @@ class Rule:
     reach: int | None
 
     def noise(self, draw: NoiseSource, size: int) -> Ints:
-        """Draw the noise of so many counts, int64[size]."""
+        """Draw the noise of so many counts, int64[size].
+
+        Parameters
+        ----------
+        draw
+            Source of the noise.
+        size
+            Number of counts.
+        """
         if self.reach is None:
             return draw.laplace(self.scale, size)
         return truncated.draw(draw, self.scale, self.reach, size)
 
     def drawn(self, cases_per_person: int, delta: Fraction) -> Draw:
-        """Return the noise of all counts as the ledger keeps it; `delta` is that of the rule."""
+        """Return the noise of all counts as the ledger keeps it; `delta` is that of the rule.
+
+        Parameters
+        ----------
+        cases_per_person
+            Most cases of one person: the sensitivity of the counts.
+        delta
+            Delta of the rule.
+        """
         kind: Literal["laplace", "truncated"] = "laplace" if self.reach is None else "truncated"
         return Draw(kind, Fraction(self.scale), Fraction(cases_per_person), delta)
 
@@ -139,7 +155,20 @@ def rule(scale: float, endless: int, delta: Fraction, cases: int, cells: int = 1
 
 
 def rule_of(epsilon: Fraction, delta: Fraction, cases_per_person: int = 1) -> Rule:
-    """Return the rule of variants."""
+    """Return the rule of variants.
+
+    Parameters
+    ----------
+    epsilon, delta
+        The promise to keep.
+    cases_per_person
+        Most cases of one person.
+
+    Raises
+    ------
+    InputError
+        If a parameter is out of its range, or the noise does not fit 64 bits.
+    """
     endless = threshold(epsilon, delta, cases_per_person)
     return rule(scale_for(cases_per_person, epsilon), endless, delta, cases_per_person)
 

@@ -53,7 +53,18 @@ class Dafsa:
 
 
 def minimal_dafsa(variants: Sequence[tuple[int, ...]]) -> Dafsa:
-    """Build the minimal automaton that accepts exactly `variants` (distinct sequences of labels >= 0)."""
+    """Build the minimal automaton that accepts exactly `variants` (distinct sequences of labels >= 0).
+
+    Parameters
+    ----------
+    variants
+        The sequences.
+
+    Returns
+    -------
+    Dafsa
+        Its states are numbered from the initial one on. `path` has the transitions of each variant.
+    """
     lengths = np.asarray([len(variant) for variant in variants], dtype=np.int64)
     starts = starts_of(lengths)
     symbols = np.asarray([label for variant in variants for label in variant], dtype=np.int64)

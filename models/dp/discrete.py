@@ -44,6 +44,11 @@ def system_words(size: int) -> Words:
     """Return `size` words of the operating system's cryptographic source, uint64[size].
 
     Nobody can foresee them or draw them again: the raw material of every sampler here.
+
+    Parameters
+    ----------
+    size
+        Number of words.
     """
     return np.frombuffer(secrets.token_bytes(8 * size), dtype=np.uint64)
 
@@ -52,6 +57,11 @@ def fractions(scales: npt.NDArray[np.float64]) -> tuple[Words, Words]:
     """Return each scale as an exact fraction t / 2^k: the arrays of t and of k, both uint64.
 
     Scales are in [2^-10, 2^56]. Then t is at most 2^56, and k at most 62.
+
+    Parameters
+    ----------
+    scales
+        float64[n], between 2^-10 and 2^56.
     """
     mantissa, exponent = np.frexp(scales)
     integer_mantissa = np.ldexp(mantissa, MANTISSA).astype(np.uint64)

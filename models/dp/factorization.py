@@ -78,7 +78,13 @@ class Factorization:
     @classmethod
     @lru_cache(maxsize=64)
     def of(cls, horizon: int) -> Factorization:
-        """Return the factorization for so many releases; a series that lasts longer goes on with it."""
+        """Return the factorization for so many releases; a series that lasts longer goes on with it.
+
+        Parameters
+        ----------
+        horizon
+            Number of releases that are to come.
+        """
         length = min(horizon, BAND)
         exponent = next(a for a in EXPONENTS if _release_noise(a, length) <= MOST_RELEASE_NOISE)
         return cls(exponent, _coefficients(exponent, length))
@@ -90,7 +96,13 @@ class Factorization:
         return math.isqrt(square - 1) + 1
 
     def mixed(self, lags: Ints) -> Ints:
-        """Return the coefficient of a release so many numbers before the drawn one, int64[releases]."""
+        """Return the coefficient of a release so many numbers before the drawn one, int64[releases].
+
+        Parameters
+        ----------
+        lags
+            int64[releases], how many numbers before the drawn release each one is.
+        """
         coefficients = np.asarray(self.coefficients, dtype=np.int64)
         inside = lags < len(coefficients)
         return np.where(inside, coefficients[np.where(inside, lags, 0)], 0)
@@ -165,7 +177,17 @@ class CorrelatedCounts:
 
     @classmethod
     def begin(cls, shape: Shape, scale: float, since: int = 1) -> CorrelatedCounts:
-        """Return counts without a key, before the first release, which has the number `since`."""
+        """Return counts without a key, before the first release, which has the number `since`.
+
+        Parameters
+        ----------
+        shape
+            How releases share their noise.
+        scale
+            Scale of the discrete Gaussian noise, in parts of `UNIT`.
+        since
+            Number of the first release.
+        """
         none = np.zeros(0, dtype=np.int64)
         return cls(shape, scale, [], since, [], none, none.reshape(0, 0), none.reshape(0, 0), none)
 
@@ -206,17 +228,46 @@ class CorrelatedCounts:
         self.true, self.noisy = np.hstack([self.true, zeros]), np.hstack([self.noisy, zeros])
 
     def keep(self, mask: npt.NDArray[np.bool_]) -> None:
-        """Keep only the keys of the mask, a choice that reads noisy counts."""
+        """Keep only the keys of the mask, a choice that reads noisy counts.
+
+        Parameters
+        ----------
+        mask
+            bool[keys].
+        """
         self.keys = [key for key, kept in zip(self.keys, mask.tolist(), strict=True) if kept]
         self.first, self.sums = self.first[mask], self.sums[mask]
         self.true, self.noisy = self.true[:, mask], self.noisy[:, mask]
 
     def query(self, number: int, true: Ints) -> Ints:
-        """Return the exact mixture that release `number` measures, int64[keys], in parts of `UNIT`."""
+        """Return the exact mixture that release `number` measures, int64[keys], in parts of `UNIT`.
+
+        Parameters
+        ----------
+        number
+            Number of the release.
+        true
+            int64[keys], exact counts of this release alone.
+        """
         return UNIT * true + self._mixed(number) @ self.true
 
     def add(self, number: int, true: Ints, draw: NoiseSource) -> Ints:
-        """Take in the true counts of release `number`, int64[keys]; return its own noisy counts."""
+        """Take in the true counts of release `number`, int64[keys]; return its own noisy counts.
+
+        Parameters
+        ----------
+        number
+            Number of the release, above that of the one before. Numbers may be left out.
+        true
+            int64[keys], exact counts of this release alone.
+        draw
+            Source of the noise.
+
+        Raises
+        ------
+        InputError
+            If the release was counted before.
+        """
         if number <= self.last:
             raise InputError(f"release {number} was counted before")
         measured = self.query(number, true) + draw.gaussian(self.scale, len(true))

@@ -17,7 +17,18 @@ from models.eventlog import Floats
 
 
 def checked_delta(delta: float) -> float:
-    """Check the guessing advantage threshold; InputError if it is not strictly between 0 and 1."""
+    """Check the guessing advantage threshold, and return it.
+
+    Parameters
+    ----------
+    delta
+        Most by which a release may raise the chance of a guess.
+
+    Raises
+    ------
+    InputError
+        If it is not strictly between 0 and 1, or nearer than 1e-9 to one of them.
+    """
     if isinstance(delta, bool) or not isinstance(delta, (int, float)) or not 0.0 < delta < 1.0:
         raise InputError("delta (guessing advantage) must be strictly between 0 and 1")
     if delta < 1e-9 or delta > 1 - 1e-9:
@@ -29,12 +40,23 @@ def worst_case_prior(delta: float) -> float:
     """Return the prior that needs most noise, P = (1 - delta) / 2 (equation 2).
 
     It is used if no distribution is known.
+
+    Parameters
+    ----------
+    delta
+        Guessing advantage, between 0 and 1.
     """
     return (1.0 - delta) / 2.0
 
 
 def epsilon_of_counts(delta: float) -> float:
-    """Return eps_d of one cell at the worst prior, 2 ln((1 + delta) / (1 - delta)) (equation 3, proposition A.4)."""
+    """Return eps_d of one cell at the worst prior, 2 ln((1 + delta) / (1 - delta)) (equation 3, proposition A.4).
+
+    Parameters
+    ----------
+    delta
+        Guessing advantage, between 0 and 1.
+    """
     return 2.0 * math.log1p(2.0 * checked_delta(delta) / (1.0 - delta))
 
 
@@ -42,6 +64,11 @@ def epsilon_of_oversampling(delta: float) -> float:
     """Return eps_d if |z| copies are added and none removed (proposition A.6).
 
     Small noise then reveals more. The result solves exp(-e) tanh(e / 4) + 1 - exp(-e) = delta in closed form.
+
+    Parameters
+    ----------
+    delta
+        Guessing advantage, between 0 and 1.
     """
     checked_delta(delta)
     c = 6.0 ** (1.0 / 3.0)
@@ -83,5 +110,10 @@ def worst_case_advantage(epsilon: float) -> float:
     """Return the largest advantage over all priors that an epsilon-DP release can give, tanh(epsilon / 4).
 
     It is the inverse of `epsilon_of_counts`.
+
+    Parameters
+    ----------
+    epsilon
+        Epsilon of the release, at least 0.
     """
     return math.tanh(epsilon / 4.0)

@@ -37,7 +37,17 @@ class Stage:
     longest: int = 30 * DAY
 
     def log(self, cases: int, *, last: str = "AB", last_duration: int | None = None) -> EventLog:
-        """Return `cases` cases of A B, an hour apart; the last of variant `last`, its events `last_duration` apart."""
+        """Return `cases` cases of A B, an hour apart; the last of variant `last`, its events `last_duration` apart.
+
+        Parameters
+        ----------
+        cases
+            Number of cases, at least 1.
+        last
+            Activities of the last case, one letter each.
+        last_duration
+            Time between its events, in the unit of `duration`. None: that of the other cases.
+        """
         others = [("AB", self.duration)] * (cases - 1)
         victim = (last, self.duration if last_duration is None else last_duration)
         return hourly_log([*others, victim])
@@ -101,7 +111,15 @@ by itself, so that the counts of many runs can be given at once."""
 
 
 def count_pairs(counting: Counting, common: int) -> list[NeighbourPair]:
-    """Return the neighbouring pairs as counts alone, in bulk: a case added, one of a new variant, one changed."""
+    """Return the neighbouring pairs as counts alone, in bulk: a case added, one of a new variant, one changed.
+
+    Parameters
+    ----------
+    counting
+        The mechanism on counts.
+    common
+        Cases of the frequent variant.
+    """
     base = (common, 0)
     neighbours = [
         ("a case added", (common + 1, 0), 1),
@@ -157,6 +175,13 @@ def observed(released: EventLog, around: int) -> Iterator[Hashable]:
     """Events of a release: which variants, how many cases of each at least or at most, and how long they took.
 
     Counts are distinguished near `around`, the number of cases that variants have in the source, and near 0.
+
+    Parameters
+    ----------
+    released
+        A release.
+    around
+        Cases of each variant in the source.
     """
     bounds = (2, 3, 5, around - 6, around - 3, *range(around - 1, around + 4), around + 6, around + 9)
     counts = Counter(released.traces())

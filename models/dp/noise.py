@@ -33,7 +33,20 @@ MAX_SCALE = 2.0**56
 
 
 def scale_for(sensitivity: Fraction | int, epsilon: Fraction) -> float:
-    """Return sensitivity / epsilon as a float, rounded up, so that the noise is never too small."""
+    """Return sensitivity / epsilon as a float, rounded up, so that the noise is never too small.
+
+    Parameters
+    ----------
+    sensitivity
+        Largest change of the query (L1 norm) between neighbouring logs, above 0.
+    epsilon
+        Epsilon of the query.
+
+    Raises
+    ------
+    InputError
+        If a parameter is not above 0, or the noise does not fit 64 bits.
+    """
     if epsilon <= 0 or sensitivity <= 0:
         raise InputError("noise needs epsilon > 0 and sensitivity > 0")
     exact = Fraction(sensitivity) / epsilon
@@ -48,7 +61,17 @@ def scale_for(sensitivity: Fraction | int, epsilon: Fraction) -> float:
 def checked_scale(scale: float, term: str = "epsilon (amun: delta)") -> float:
     """Check that noise can have this scale, and return it.
 
-    InputError names the `term` that makes a scale that is NaN, infinite, 0, subnormal or too large.
+    Parameters
+    ----------
+    scale
+        Scale of the noise.
+    term
+        Setting to change, which the message names.
+
+    Raises
+    ------
+    InputError
+        If the scale is NaN, infinite, below `MIN_SCALE` or above `MAX_SCALE`.
     """
     if not (math.isfinite(scale) and MIN_SCALE <= scale <= MAX_SCALE):
         remedy = f"lower {term}" if scale < MIN_SCALE else f"raise {term}"
@@ -62,6 +85,18 @@ def grid_down(epsilons: npt.NDArray[np.float64], steps: int = 200) -> npt.NDArra
     The grid has at most `steps` + 1 values, from the least epsilon to the largest. A smaller epsilon has more noise,
     never less. The grid saves time: the first draw of each scale costs the library as much as twenty further ones. Up
     to `steps` distinct values stay as they are.
+
+    Parameters
+    ----------
+    epsilons
+        float64[n], all above 0.
+    steps
+        Distinct values up to which nothing is rounded.
+
+    Returns
+    -------
+    ndarray
+        float64[n], none above its epsilon.
     """
     distinct = np.unique(epsilons)
     if len(distinct) <= steps:
@@ -83,7 +118,20 @@ class NoiseSource:
         return self.generator is None
 
     def laplace(self, scale: float, size: int) -> Ints:
-        """Return `size` independent draws of discrete Laplace noise, int64[size]."""
+        """Return `size` independent draws of discrete Laplace noise, int64[size].
+
+        Parameters
+        ----------
+        scale
+            Scale of the noise: P(Z = z) is proportional to exp(-|z| / scale).
+        size
+            Number of draws.
+
+        Raises
+        ------
+        InputError
+            If noise cannot have this scale (`checked_scale`).
+        """
         checked = checked_scale(scale)
         if size == 0:
             return np.zeros(0, dtype=np.int64)
@@ -97,6 +145,18 @@ class NoiseSource:
         """Draw `size` independent values of discrete Gaussian noise, int64[size].
 
         P(Z = z) is proportional to exp(-z^2 / (2 scale^2)).
+
+        Parameters
+        ----------
+        scale
+            Scale of the noise.
+        size
+            Number of draws.
+
+        Raises
+        ------
+        InputError
+            If noise cannot have this scale (`checked_scale`).
 
         References
         ----------
@@ -113,6 +173,18 @@ class NoiseSource:
         """Draw discrete Laplace noise of scale `scales[scale_of_draw[i]]` for each i, int64[n].
 
         It is drawn in bulk by `models.dp.discrete`.
+
+        Parameters
+        ----------
+        scales
+            float64, the distinct scales, at least one.
+        scale_of_draw
+            int64[n], place in `scales` of each draw.
+
+        Raises
+        ------
+        InputError
+            If noise cannot have one of the scales (`checked_scale`).
         """
         from models.dp.discrete import discrete_laplace  # compiled code: only who draws in bulk loads it
 
@@ -121,23 +193,46 @@ class NoiseSource:
         return discrete_laplace(scales, scale_of_draw, self.words)
 
     def words(self, size: int) -> Words:
-        """Draw uniform 64-bit words, uint64[size]."""
+        """Draw uniform 64-bit words, uint64[size].
+
+        Parameters
+        ----------
+        size
+            Number of words.
+        """
         if self.generator is None:
             return system_words(size)
         return self.generator.integers(0, 2**64, size=size, dtype=np.uint64)
 
     def uniform(self, size: int) -> Floats:
-        """Draw uniform numbers from 0 to below 1, float64[size]: multiples of 2^-53, the finest that floats have."""
+        """Draw uniform numbers from 0 to below 1, float64[size]: multiples of 2^-53, the finest that floats have.
+
+        Parameters
+        ----------
+        size
+            Number of draws.
+        """
         return (self.words(size) >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
     def permutation(self, size: int) -> Ints:
-        """Return a uniform order of 0 .. size-1 (two equal sort keys among n have probability n^2 / 2^65)."""
+        """Return a uniform order of 0 .. size-1 (two equal sort keys among n have probability n^2 / 2^65).
+
+        Parameters
+        ----------
+        size
+            Number of places.
+        """
         return np.argsort(self.words(size), kind="stable").astype(np.int64)
 
     def weighted_order(self, weights: npt.NDArray[Any]) -> Ints:
         """Return all places in the order of weighted draws without replacement.
 
         The chance of a place is in proportion to its weight, which is positive.
+
+        Parameters
+        ----------
+        weights
+            float64[n], all above 0.
 
         References
         ----------
@@ -147,7 +242,13 @@ class NoiseSource:
         return np.argsort(exponential / weights, kind="stable").astype(np.int64)
 
     def identifiers(self, size: int) -> tuple[str, ...]:
-        """Return fresh case ids of 80 random bits, which reveal nothing about the cases or their order."""
+        """Return fresh case ids of 80 random bits, which reveal nothing about the cases or their order.
+
+        Parameters
+        ----------
+        size
+            Number of identifiers.
+        """
         raw = self.words(-(-10 * size // 8)).tobytes()[: 10 * size].hex().encode()
         return tuple(np.frombuffer(raw, dtype="S20").astype("U20").tolist())
 
@@ -157,7 +258,13 @@ SECURE = NoiseSource()
 
 
 def or_secure(draw: NoiseSource | None) -> NoiseSource:
-    """Return the given source of noise, or the cryptographic one if none is given."""
+    """Return the given source of noise, or the cryptographic one if none is given.
+
+    Parameters
+    ----------
+    draw
+        A source of noise, or None.
+    """
     return SECURE if draw is None else draw
 
 
@@ -165,12 +272,30 @@ def simulated(seed: int) -> NoiseSource:
     """Return a seeded source for tests and benchmarks.
 
     Its draws can be repeated, so it is not `private`.
+
+    Parameters
+    ----------
+    seed
+        Seed of the source.
     """
     return NoiseSource(np.random.default_rng(seed))
 
 
 def source(seed: int | None = None, *, private: bool = True) -> NoiseSource:
-    """Return the source that a caller asked for; InputError if a release that claims privacy gives a seed."""
+    """Return the source that a caller asked for.
+
+    Parameters
+    ----------
+    seed
+        Seed of a simulation. None: the cryptographic source.
+    private
+        Whether the release claims privacy.
+
+    Raises
+    ------
+    InputError
+        If a release that claims privacy gives a seed.
+    """
     if seed is None:
         return SECURE
     if private:

@@ -38,7 +38,22 @@ PRECISION_MINUTES = 10
 
 
 def prior_probabilities(annotated: AnnotatedLog, delta: float, prior: Prior = "closed-window") -> Floats:
-    """Return P_k of every event, float64[E], in (0, 1]."""
+    """Return P_k of every event, float64[E], in (0, 1].
+
+    Parameters
+    ----------
+    annotated
+        The log with its automaton.
+    delta
+        Guessing advantage, between 0 and 1.
+    prior
+        How values near that of an event are counted.
+
+    Raises
+    ------
+    InputError
+        If the prior is unknown.
+    """
     check_choice("prior =", prior, get_args(Prior))
     window = _closed_window if prior == "closed-window" else _paper_tables
     probabilities = np.empty(len(annotated.relative), dtype=np.float64)
@@ -86,6 +101,13 @@ def group_extent(group: Ints, values: Ints) -> tuple[Ints, Ints]:
     """Return the least value and the range (largest - least) of each event's group, both int64[E].
 
     Groups are numbered from 0.
+
+    Parameters
+    ----------
+    group
+        int64[E], group of each event.
+    values
+        int64[E], value of each event.
     """
     size = int(group.max(initial=-1)) + 1
     least = np.full(size, np.iinfo(np.int64).max)

@@ -90,6 +90,13 @@ def gaussian_distance(scale: Fraction | float, sensitivity: Fraction | int) -> F
 def scale_at(distance: Fraction, sensitivity: int) -> float:
     """Return the least float scale of discrete Gaussian noise whose pair has at most m^2 = `distance`.
 
+    Parameters
+    ----------
+    distance
+        Largest m^2 of the pair of Gaussians, m being the distance of their means in standard deviations.
+    sensitivity
+        Largest change of the query (L2 norm) between neighbouring logs, a whole number.
+
     Raises
     ------
     InputError
@@ -144,12 +151,26 @@ class Composition:
 
     @classmethod
     def of(cls, distances: Iterable[Fraction], pure: Iterable[Fraction]) -> Composition:
-        """Compose stages; a stage of epsilon 0 releases nothing and is left out."""
+        """Compose stages; a stage of epsilon 0 releases nothing and is left out.
+
+        Parameters
+        ----------
+        distances
+            m^2 of each Gaussian stage.
+        pure
+            Epsilon of each other stage.
+        """
         numbers = Counter(epsilon for epsilon in pure if epsilon)
         return cls(sum(distances, Fraction(0)), tuple(sorted(numbers.items())))
 
     def delta(self, epsilon: Fraction | float) -> float:
-        """Return a delta such that the stages are (epsilon, delta)-DP together, rounded up."""
+        """Return a delta such that the stages are (epsilon, delta)-DP together, rounded up.
+
+        Parameters
+        ----------
+        epsilon
+            Epsilon of all stages together.
+        """
         losses, weights, infinite = _pure_losses(self.pure)
         # The rounding of the Gaussian noise is paid for here, once.
         rounded = ROUNDED_EPSILON if self.distance else 0.0
@@ -164,6 +185,11 @@ class Composition:
 
     def epsilon(self, delta: Fraction) -> Fraction:
         """Return the least epsilon, in `STEPS` parts of 1, that `delta` allows.
+
+        Parameters
+        ----------
+        delta
+            Probability with which the promise may fail, between 0 and 1.
 
         Raises
         ------

@@ -68,6 +68,13 @@ def usual_shares(*, labels: bool, times: bool = False) -> Shares:
     """Return the shares of epsilon by stage; they read no data.
 
     A twentieth goes to the cases, another to labels if they are selected, and half to times if they are released.
+
+    Parameters
+    ----------
+    labels
+        Whether labels are selected.
+    times
+        Whether times are released.
     """
     twentieth = Fraction(1, 20)
     selected = twentieth * int(labels)
@@ -298,6 +305,17 @@ def count_cases(table: VariantCounts, budget: StageBudget, terms: Terms, draw: N
 
     The interval is that of discrete Laplace noise, which is nearer to 0 than its scale times ln(1 / .05) with chance
     `COVERAGE` at least. A number below two scales counts as 0 (`models.dp.synthesis.candidates`).
+
+    Parameters
+    ----------
+    table
+        The variants and their counts.
+    budget
+        Epsilon by stage.
+    terms
+        The promise, and the most cases of one person.
+    draw
+        Source of the noise.
     """
     epsilon = epsilon_of_cases(budget)
     scale = scale_for(terms.cases_per_person, epsilon)
@@ -307,12 +325,26 @@ def count_cases(table: VariantCounts, budget: StageBudget, terms: Terms, draw: N
 
 
 def epsilon_of_cases(budget: StageBudget) -> Fraction:
-    """Return the epsilon of the number of cases, which has the part of the weights."""
+    """Return the epsilon of the number of cases, which has the part of the weights.
+
+    Parameters
+    ----------
+    budget
+        Epsilon by stage.
+    """
     return budget.weights * budget.gain
 
 
 def cases_deviation(budget: StageBudget, terms: Terms) -> float:
-    """Return the standard deviation of the noise of the number of cases."""
+    """Return the standard deviation of the noise of the number of cases.
+
+    Parameters
+    ----------
+    budget
+        Epsilon by stage.
+    terms
+        The promise, and the most cases of one person.
+    """
     return scale_for(terms.cases_per_person, epsilon_of_cases(budget)) * contexts.LAPLACE
 
 
@@ -340,7 +372,21 @@ def usual_case_weight(cases: int, labels: int, budget: StageBudget, terms: Terms
 def measure_steps(
     table: VariantCounts, budget: StageBudget, terms: Terms, design: Design, draw: NoiseSource
 ) -> contexts.ContextLevel:
-    """Return the noisy first level over all cases (stage 2)."""
+    """Return the noisy first level over all cases (stage 2).
+
+    Parameters
+    ----------
+    table
+        The variants and their counts.
+    budget
+        Epsilon by stage.
+    terms
+        The promise, and the most cases of one person.
+    design
+        Design of the model, of which the weight of a case is used.
+    draw
+        Source of the noise.
+    """
     (level,) = contexts.measure(
         table.variants,
         table.counts,

@@ -54,7 +54,20 @@ class Accumulated:
 
 
 def check_variants(terms: Terms, shape: Shape) -> None:
-    """Raise InputError if a release, or the first accumulated log, could not be drawn."""
+    """Refuse a series whose variants could not be drawn.
+
+    Parameters
+    ----------
+    terms
+        The promise, and the most cases of one person.
+    shape
+        How releases share their noise.
+
+    Raises
+    ------
+    InputError
+        If a release, or the first accumulated log, could not be drawn.
+    """
     if shape.factorized:
         raise InputError("variants are found in the data, so they cannot share correlated noise: use dp-synthetic")
     least_count(terms.epsilon / shape.levels, terms.delta_dp / 2, terms.cases_per_person)

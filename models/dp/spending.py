@@ -81,7 +81,15 @@ class Spending:
     disjoint: Charge = NOTHING
 
     def with_release(self, release: ReleaseCharge, number: int = 1) -> Spending:
-        """Return the spending of a publication after `number` more such releases."""
+        """Return the spending of a publication after `number` more such releases.
+
+        Parameters
+        ----------
+        release
+            Charge of one release, its draws, and whether its cases are in no other one.
+        number
+            Number of such releases.
+        """
         if release.charge == NOTHING or not number:
             return self
         if release.is_disjoint:
@@ -89,7 +97,15 @@ class Spending:
         return self.with_charge(release.charge, release.draws, number)
 
     def with_charge(self, charge: Charge, draws: tuple[Draw, ...] = (), number: int = 1) -> Spending:
-        """Return the spending of a publication after `number` more equal releases of overlapping data."""
+        """Return the spending of a publication after `number` more equal releases of overlapping data.
+
+        Parameters
+        ----------
+        charge, draws
+            Charge and draws of one release.
+        number
+            Number of such releases.
+        """
         if not number:
             return self
         if not self.current:
@@ -105,11 +121,27 @@ class Spending:
         return replace(self, current=(Stretch(charge, draws, number),), ended=ended, earlier=earlier)
 
     def with_disjoint(self, charge: Charge) -> Spending:
-        """Return the spending of a publication after one more release whose cases are in no other one."""
+        """Return the spending of a publication after one more release whose cases are in no other one.
+
+        Parameters
+        ----------
+        charge
+            Charge of the release.
+
+        References
+        ----------
+        McSherry 2009, theorem 4 (parallel composition).
+        """
         return replace(self, disjoint=parallel([self.disjoint, charge]))
 
     def together(self, other: Spending) -> Spending:
-        """Return the spending of this and of other publications together."""
+        """Return the spending of this and of other publications together.
+
+        Parameters
+        ----------
+        other
+            Spending of other publications over the same persons.
+        """
         return Spending(
             self.current + other.current,
             self.ended + other.ended,

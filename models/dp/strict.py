@@ -63,7 +63,20 @@ class TimeBounds:
             raise InputError("max_events must be at least 1")
 
     def check(self, epsilon: Fraction) -> None:
-        """Raise InputError, before anything is drawn, if noise would not fit 64 bits or would be 0."""
+        """Refuse bounds under which the noise of times would not fit 64 bits, or would be 0.
+
+        It is called before anything is drawn.
+
+        Parameters
+        ----------
+        epsilon
+            Epsilon of the times of a case.
+
+        Raises
+        ------
+        InputError
+            If noise cannot have one of the scales.
+        """
         ranges = (self.duration, *([self.start[1] - self.start[0]] if self.start else []))
         checked_scale(scale_for(max(ranges), epsilon / self.max_events))
         checked_scale(scale_for(min(ranges), epsilon))
@@ -90,7 +103,20 @@ class Terms:
 
     @classmethod
     def of(cls, epsilon: Any, delta_dp: Any, cases_per_person: int = 1) -> Terms:
-        """Check the terms; InputError names the number that cannot be one."""
+        """Check the terms of a release.
+
+        Parameters
+        ----------
+        epsilon, delta_dp
+            The promise, as numbers are written.
+        cases_per_person
+            Most cases of one person.
+
+        Raises
+        ------
+        InputError
+            If one of them is out of its range; the message names it.
+        """
         if isinstance(cases_per_person, bool) or not isinstance(cases_per_person, int) or cases_per_person < 1:
             raise InputError("cases_per_person must be a whole number of at least 1")
         return cls(positive(epsilon), probability(delta_dp), cases_per_person)
@@ -231,7 +257,22 @@ def release_gaussian(
 
 
 def gaussian(rho: Any, delta_dp: Any, cases_per_person: int = 1) -> Gaussian:
-    """Return terms of Gaussian noise under which a log can be released; InputError says why none could be."""
+    """Return terms of Gaussian noise under which a log can be released.
+
+    Parameters
+    ----------
+    rho
+        Parameter of zCDP, as a number is written.
+    delta_dp
+        Probability with which the promise may fail.
+    cases_per_person
+        Most cases of one person.
+
+    Raises
+    ------
+    InputError
+        If one of them is out of its range, or no variant could ever leave.
+    """
     terms = zcdp.checked(rho, delta_dp, cases_per_person)
     if terms.threshold > MAX_THRESHOLD:
         raise InputError(f"rho is too small: a variant would need {terms.threshold} cases to be released")
@@ -286,6 +327,19 @@ def coverage(true: Ints, noisy: NoisyCounts) -> dict[str, Any]:
     """Measure the share of the log that the released variants represent.
 
     It uses raw data, so only the operator may see it.
+
+    Parameters
+    ----------
+    true
+        int64[variants], exact cases of each variant.
+    noisy
+        The released variants, by their place among all, with their counts.
+
+    Returns
+    -------
+    dict
+        Numbers of variants and cases, the shares that are covered, the threshold, and warnings. Shares are
+        None for an empty log.
     """
     total, variants = int(true.sum()), int((true > 0).sum())
     covered = int(true[noisy.variants].sum())

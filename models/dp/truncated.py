@@ -66,7 +66,15 @@ def reach(scale: float, delta: Fraction, cases: int = 1, cells: int = 1) -> int:
 
 
 def kept(scale: float, least: int) -> float:
-    """Return the share of untruncated draws that are within -least .. least."""
+    """Return the share of untruncated draws that are within -least .. least.
+
+    Parameters
+    ----------
+    scale
+        Scale of the untruncated discrete Laplace noise.
+    least
+        Largest absolute value of a draw.
+    """
     step = -1.0 / scale
     a = math.exp(step)
     return (-math.expm1(step * (least + 1)) - a * math.expm1(step * least)) / (1.0 + a)

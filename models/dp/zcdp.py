@@ -77,7 +77,13 @@ class Accounting:
     conversion_delta: Fraction = CONVERSION_DELTA
 
     def loss(self, composed: Charge) -> Charge:
-        """Return the (epsilon, delta) of all charges, `composed` being their sum. It grows with every charge."""
+        """Return the (epsilon, delta) of all charges, `composed` being their sum. It grows with every charge.
+
+        Parameters
+        ----------
+        composed
+            Sum of the charges of a publication.
+        """
         if self.kind == "pure":
             return composed
         if not composed.rho and not composed.delta:
@@ -295,5 +301,18 @@ def _from(scale: float, least: int) -> float:
 
 
 def checked(rho: Any, delta_dp: Any, cases_per_person: int) -> Gaussian:
-    """Return terms that can be kept; InputError names the number that cannot."""
+    """Return terms that can be kept.
+
+    Parameters
+    ----------
+    rho, delta_dp
+        The promise, as numbers are written.
+    cases_per_person
+        Most cases of one person.
+
+    Raises
+    ------
+    InputError
+        If one of them is out of its range; the message names it.
+    """
     return Gaussian(positive(rho, "rho"), probability(delta_dp), cases_per_person)

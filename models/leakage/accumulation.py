@@ -35,6 +35,11 @@ def under_replacement(epsilon: Fraction) -> Fraction:
     """Return the epsilon under replacement of an `epsilon`-dp mechanism (a case added or removed).
 
     Replacing is removing and adding, so it is twice as large.
+
+    Parameters
+    ----------
+    epsilon
+        Epsilon of the mechanism.
     """
     return 2 * epsilon
 
@@ -98,8 +103,18 @@ class TemporalLeakage:
     ) -> None:
         """Account for one more release with leakage `epsilon` of its own.
 
-        `backward`, `forward`: AL of the step from the previous release to this one, from this release's automaton;
-        None (allowed for the first release only) means that there is no previous release.
+        Parameters
+        ----------
+        epsilon
+            Leakage of the release alone, in nats.
+        backward, forward
+            AL of the step from the previous release to this one, from this release's automaton. None, which
+            only the first release may have, means that there is no previous release.
+
+        Raises
+        ------
+        ValueError
+            If a later release lacks the correlations of its step.
         """
         if self.n and (backward is None or forward is None):
             raise ValueError("a release after the first needs the correlations of its step")
@@ -193,6 +208,11 @@ def composition(charges: Sequence[tuple[Fraction, Fraction]]) -> dict[str, objec
     """Return the bound for (epsilon, delta)-dp releases: the sums (basic composition, every chain, every relation).
 
     AL assumes pure epsilon. With thresholding or any delta > 0 it proves nothing, so no BPL, FPL or TPL is given.
+
+    Parameters
+    ----------
+    charges
+        Epsilon and delta of each release.
     """
     return {
         "method": "composition",
@@ -207,11 +227,20 @@ def reference(
 ) -> tuple[list[float], list[float], list[float]]:
     """Compute (BPL, FPL, TPL) as the program of the paper's authors does: the published curves, not the definitions.
 
-    It departs in two ways: FPL runs forward and earlier releases are never raised, so that its "TPL" passes the sum
-    of all e; and columns with d_j = 0 are ignored, so that rows which share little seem to leak little.
-    `chain_length`: None for scenario S1 (every step is the identity); for S2, by step 1->2, 2->3, ...,
-    min(window, depth of the automaton), on which the backward rows are uniform. The longest row (that plus one
-    entries) against the shortest (2 entries: the empty prefix has no row) gives Q = 1, D = 2 / (length + 1).
+    It departs in two ways: FPL runs forward and earlier releases are never raised, so that its "TPL" passes
+    the sum of all e; and columns with d_j = 0 are ignored, so that rows which share little seem to leak
+    little.
+
+    The longest row (chain length plus one entries) against the shortest (2 entries: the empty prefix has no
+    row) gives Q = 1, D = 2 / (length + 1).
+
+    Parameters
+    ----------
+    epsilon
+        Epsilon of each release, at least one.
+    chain_length
+        For scenario S2, by step 1->2, 2->3, ...: min(window, depth of the automaton), on which the backward
+        rows are uniform. None for scenario S1, in which every step is the identity.
     """
     bpl, fpl = [float(epsilon[0])], [float(epsilon[0])]
     for i, e in enumerate(epsilon[1:]):

@@ -64,7 +64,13 @@ class TransitionSystem:
         return total[self.states]
 
     def at_least(self, cases: int) -> TransitionSystem:
-        """Return the automaton without transitions of fewer than `cases` cases (section 6)."""
+        """Return the automaton without transitions of fewer than `cases` cases (section 6).
+
+        Parameters
+        ----------
+        cases
+            Cases that a transition needs.
+        """
         kept = self.count >= cases
         return TransitionSystem(self.space, self.source[kept], self.target[kept], self.count[kept], self.cases)
 

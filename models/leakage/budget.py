@@ -41,7 +41,18 @@ class Allocation:
     last: Fraction
 
     def series(self, T: int) -> list[Fraction]:
-        """Return budgets of T releases; in the extreme case alpha / T each."""
+        """Return budgets of T releases; in the extreme case alpha / T each.
+
+        Parameters
+        ----------
+        T
+            Number of releases.
+
+        Raises
+        ------
+        InputError
+            If it is below 1.
+        """
         if T < 1:
             raise InputError(f"T = {T}: a series has at least 1 release")
         if self.constant <= 0 or T == 1:

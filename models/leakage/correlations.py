@@ -86,7 +86,20 @@ def correlation(system: TransitionSystem, direction: Direction, scenario: Scenar
 
 
 def check(scenario: str, x: int) -> None:
-    """Raise InputError unless the scenario is known and the window holds 1..MOST_EVENTS events."""
+    """Refuse an unknown scenario, and a window of no events or of more than `MOST_EVENTS`.
+
+    Parameters
+    ----------
+    scenario
+        "certain" (S1) or "uncertain" (S2), as `Scenario` lists them.
+    x
+        Events of a window for each case.
+
+    Raises
+    ------
+    InputError
+        If one of them is out of its range.
+    """
     check_choice("scenario =", scenario, get_args(Scenario))
     if x < 1:
         raise InputError(f"window = {x}: a window holds at least 1 event a case")
@@ -181,12 +194,29 @@ def _general(system: TransitionSystem, direction: Direction, scenario: Scenario,
 
 
 def tree_step(system: TransitionSystem, direction: Direction, scenario: Scenario, x: int) -> LeakageStep:
-    """Return AL of a prefix automaton, from its depth h and its leaves. `witness`: two states of disjoint rows.
+    """Return AL of a prefix automaton, from its depth h and its leaves.
 
-    Backward is extreme iff h >= x + 1 (a prefix of length x + 1 and one x events shorter have no common ancestor
-    within reach); forward iff there are two leaves, or h >= x + 1. Otherwise every row of S1 is the same, AL = 0; and
-    the rows of S2 are uniform over nested chains that share one end: the longest (h + 1 states) against the shortest
-    (1 state) decides, with Q = h / (h + 1) and D = 0: AL = log(1 + t h / (h + 1)).
+    Backward is extreme iff h >= x + 1 (a prefix of length x + 1 and one x events shorter have no common
+    ancestor within reach); forward iff there are two leaves, or h >= x + 1. Otherwise every row of S1 is
+    the same, AL = 0; and the rows of S2 are uniform over nested chains that share one end: the longest (h +
+    1 states) against the shortest (1 state) decides, with Q = h / (h + 1) and D = 0: AL = log(1 + t h / (h
+    + 1)).
+
+    Parameters
+    ----------
+    system
+        The automaton of prefixes.
+    direction
+        "backward" or "forward".
+    scenario
+        "certain" (S1) or "uncertain" (S2), as `Scenario` lists them.
+    x
+        Events of a window for each case.
+
+    Returns
+    -------
+    LeakageStep
+        The function AL. An extreme one has a witness: two states whose rows are disjoint.
     """
     h = system.depth
     leaves = system.leaves()

@@ -66,7 +66,13 @@ class SimulationSettings:
             raise InputError(f"{len(self.epsilon)} values of epsilon for {self.releases} releases; give 1 or as many")
 
     def budgets(self, n: int) -> list[Fraction]:
-        """Return e_1 .. e_n."""
+        """Return e_1 .. e_n.
+
+        Parameters
+        ----------
+        n
+            Number of releases.
+        """
         if len(self.epsilon) == 1:
             return [self.epsilon[0]] * n
         return list(self.epsilon[:n])
@@ -112,7 +118,20 @@ class SimulationOutcome:
 
 
 def run(log: EventLog, settings: SimulationSettings) -> SimulationOutcome:
-    """Simulate the releases of `log` and account for their leakage. InputError if the settings leave nothing."""
+    """Simulate the releases of a log, and account for their leakage.
+
+    Parameters
+    ----------
+    log
+        The log.
+    settings
+        Split, window, releases, states and budgets of the simulation.
+
+    Raises
+    ------
+    InputError
+        If the settings leave nothing to release.
+    """
     ended = ended_cases(log, settings.end_activities)
     if settings.complete_only and not ended.any():
         raise InputError("complete traces only: no case of the log ends with an end activity")

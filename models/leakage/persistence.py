@@ -20,7 +20,13 @@ VERSION = 1
 
 
 def to_state(leakage: TemporalLeakage) -> dict[str, Any]:
-    """Return the state of `leakage` for JSON."""
+    """Return the state of `leakage` for JSON.
+
+    Parameters
+    ----------
+    leakage
+        The leakage of a series so far.
+    """
     return {
         "v": VERSION,
         "epsilon": [str(e) for e in leakage.epsilon],
@@ -34,6 +40,11 @@ def to_state(leakage: TemporalLeakage) -> dict[str, Any]:
 
 def from_state(state: Mapping[str, Any]) -> TemporalLeakage:
     """Read the leakage that `to_state` wrote.
+
+    Parameters
+    ----------
+    state
+        The state, as JSON has it.
 
     Raises
     ------

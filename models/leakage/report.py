@@ -120,6 +120,15 @@ def simulations(
 def terms(delta_dp: Any, bound: Any, method: str) -> tuple[Fraction, Fraction | None]:
     """Return the delta of each release (0: pure epsilon) and the bound on TPL (None: no bound), exact.
 
+    Parameters
+    ----------
+    delta_dp
+        Delta of each release, as a number is written; 0 for pure epsilon.
+    bound
+        Bound on TPL. None or an empty text: no bound.
+    method
+        "definition", or "reference" for the curves of the authors' program.
+
     Raises
     ------
     InputError
@@ -230,7 +239,13 @@ def _down(budget: Fraction, digits: int = 15) -> float:
 
 
 def budget_sentence(bound: AllocationDocument) -> str:
-    """Return the budgets that keep the bound, as a sentence."""
+    """Return the budgets that keep the bound, as a sentence.
+
+    Parameters
+    ----------
+    bound
+        Budgets for one bound on TPL.
+    """
     each = [f"{_down(Fraction(e), 6):g}" for e in (bound["unknown_horizon"], *bound["known_horizon"])]
     constant = "no constant one lasts forever"
     if bound["unknown_horizon"]:
@@ -247,6 +262,15 @@ def broken_bound(
     """Return a sentence on the windows at which TPL passes the bound; None if it holds, or there is none.
 
     It is compared exactly, since the double next to 0.05 is above 0.05.
+
+    Parameters
+    ----------
+    settings, outcomes
+        Settings and outcome of each simulated window.
+    delta
+        Delta of each release. Above 0, the sum of epsilon is compared.
+    alpha
+        Bound on TPL, if there is one.
     """
     if alpha is None:
         return None

@@ -40,7 +40,16 @@ class Paths:
 def paths(log: EventLog, function: StateFunction, ended: npt.NDArray[np.bool_], items: Column | None = None) -> Paths:
     """Return the states of every case over its activities.
 
-    `items` names another event column to use instead; a missing value is an item.
+    Parameters
+    ----------
+    log
+        The log.
+    function
+        Maps a prefix to a state.
+    ended
+        bool[C], cases that are complete once all their events are seen.
+    items
+        Another event column to use in place of the activity; a missing value is an item.
     """
     space = StateSpace(function)
     begin = [0, space.follow(0, START)]
@@ -87,8 +96,18 @@ def transition_system(
 def ended_cases(log: EventLog, end_activities: Sequence[str] = ()) -> npt.NDArray[np.bool_]:
     """Return which cases are complete once all their events are seen, bool[C].
 
-    All cases, since the log's end is the end; or those that end with one of `end_activities`. InputError if an end
-    activity does not occur in the log.
+    Parameters
+    ----------
+    log
+        The log.
+    end_activities
+        Activities of which one ends a case. None given: all cases are complete, since the log's end is the
+        end.
+
+    Raises
+    ------
+    InputError
+        If an end activity does not occur in the log.
     """
     if not end_activities:
         return np.ones(log.n_cases, dtype=np.bool_)

@@ -29,7 +29,13 @@ EMPTY = None
 
 
 def plain(activity: str) -> str:
-    """Return the activity as states know it: never START or END, which a hostile log could name its activities."""
+    """Return the activity as states know it: never START or END, which a hostile log could name its activities.
+
+    Parameters
+    ----------
+    activity
+        Name of an activity in the log.
+    """
     if activity[:1] in (START, END, ESCAPE):
         return ESCAPE + activity
     return activity
@@ -50,7 +56,18 @@ class StateFunction:
 
     @classmethod
     def parse(cls, text: str) -> StateFunction:
-        """Parse `prefix`, `last`, `suffix-K`, `set` or `multiset`; InputError for anything else."""
+        """Return the function with a name.
+
+        Parameters
+        ----------
+        text
+            `prefix`, `last`, `suffix-K`, `set` or `multiset`.
+
+        Raises
+        ------
+        InputError
+            For anything else.
+        """
         if text in ("prefix", "set", "multiset"):
             return cls(text)
         if text == "last":
@@ -78,7 +95,20 @@ class StateFunction:
         return (START,) if self.kind == "suffix" else ()
 
     def follow(self, key: Hashable, activity: str) -> Hashable:
-        """Key of the state after `activity` (an activity, START or END). Not for `prefix`, whose keys are chained."""
+        """Return the key of the state after an activity. Not for `prefix`, whose keys are chained.
+
+        Parameters
+        ----------
+        key
+            Key of the state before.
+        activity
+            An activity, START or END.
+
+        Raises
+        ------
+        TypeError
+            If the case has ended.
+        """
         if key is EMPTY:
             return self._started()
         if activity == END:
@@ -122,7 +152,15 @@ class StateSpace:
         return len(self.parent)
 
     def follow(self, state: State, activity: str) -> State:
-        """Return the state after `activity`, numbered when it first occurs."""
+        """Return the state after `activity`, numbered when it first occurs.
+
+        Parameters
+        ----------
+        state
+            Number of the state before.
+        activity
+            An activity, START or END.
+        """
         successor = self.successors.get((state, activity))
         if successor is None:
             successor = self.successors[state, activity] = self._new(state, activity)
@@ -142,7 +180,13 @@ class StateSpace:
         return len(self.parent) - 1
 
     def label(self, state: State) -> list[str]:
-        """Describe the state: its activities (for `prefix` with START and END); START alone before the first."""
+        """Describe the state: its activities (for `prefix` with START and END); START alone before the first.
+
+        Parameters
+        ----------
+        state
+            Number of the state.
+        """
         if not self.function.tree:
             key = self.keys[state]
             if not key:
@@ -155,7 +199,13 @@ class StateSpace:
         return names[::-1]
 
     def digest(self, state: State) -> bytes:
-        """Return a name of the state that does not depend on the order in which states were met."""
+        """Return a name of the state that does not depend on the order in which states were met.
+
+        Parameters
+        ----------
+        state
+            Number of the state.
+        """
         if not self.function.tree:
             return _hash(*(part.encode() for part in self.label(state)))
         for i in range(len(self.digests), len(self.parent)):

@@ -57,7 +57,13 @@ BLOCK = 1 << 20
 
 
 def float_above(value: Fraction) -> float:
-    """Return the least float that is not below `value`."""
+    """Return the least float that is not below `value`.
+
+    Parameters
+    ----------
+    value
+        An exact number.
+    """
     nearest = float(value)
     if Fraction(nearest) >= value:
         return nearest
@@ -72,7 +78,13 @@ class Point:
     D: float
 
     def value(self, alpha: float) -> float:
-        """Return log((Q t + 1) / (D t + 1)), t = e^alpha - 1, without overflow and without cancellation."""
+        """Return log((Q t + 1) / (D t + 1)), t = e^alpha - 1, without overflow and without cancellation.
+
+        Parameters
+        ----------
+        alpha
+            Leakage so far, in nats, at least 0.
+        """
         if self.D == 0.0 and self.Q >= 1.0:
             return alpha
         u = math.exp(-alpha)
@@ -125,6 +137,11 @@ class LeakageStep:
 
         `alpha` itself if the step is extreme; else it depends on `float_above(alpha)` alone, and does not exceed it.
         Cut to KEPT_BITS, upwards: so a sweep ends where a change is in the last bits, and nothing of it is left out.
+
+        Parameters
+        ----------
+        alpha
+            Leakage so far, in nats, at least 0.
         """
         if self.extreme:
             return alpha
@@ -189,10 +206,19 @@ def _best_point(rows: Floats, v: float) -> Point:
 
 
 def leakage_step(rows: Any, alpha: float) -> float:
-    """Return AL(alpha) of a stochastic matrix, dense or scipy sparse (rows: states; columns: states of the neighbour).
+    """Return AL(alpha) of a stochastic matrix.
 
-    `alpha`: leakage so far, in nats, finite and not negative. InputError for another alpha, a row that is no
-    distribution, or a matrix too large to decide.
+    Parameters
+    ----------
+    rows
+        The matrix, dense or scipy sparse. Rows are states, columns the states of the neighbouring release.
+    alpha
+        Leakage so far, in nats.
+
+    Raises
+    ------
+    InputError
+        If alpha is negative or not finite, a row is no distribution, or the matrix is too large to decide.
     """
     if not (math.isfinite(alpha) and alpha >= 0):
         raise InputError(f"alpha = {alpha!r} is not a finite number >= 0")
@@ -200,7 +226,18 @@ def leakage_step(rows: Any, alpha: float) -> float:
 
 
 def step(rows: Any) -> LeakageStep:
-    """Return the function AL of a stochastic matrix, dense or scipy sparse; InputError as for `leakage_step`."""
+    """Return the function AL of a stochastic matrix.
+
+    Parameters
+    ----------
+    rows
+        The matrix, dense or scipy sparse. Rows are states, columns the states of the neighbouring release.
+
+    Raises
+    ------
+    InputError
+        If a row is no distribution, or the matrix is too large to decide.
+    """
     matrix = stochastic(rows)
     if matrix.shape[0] < 2:
         return LeakageStep(points=[Point(0.0, 0.0)])
@@ -211,7 +248,18 @@ def step(rows: Any) -> LeakageStep:
 
 
 def stochastic(rows: Any) -> csr_matrix:
-    """Return `rows` as a sparse matrix without explicit zeros; InputError if a row is not a distribution."""
+    """Return a matrix as a sparse one without explicit zeros.
+
+    Parameters
+    ----------
+    rows
+        The matrix, dense or scipy sparse.
+
+    Raises
+    ------
+    InputError
+        If a row is not a distribution, up to `ROW_SUM_TOLERANCE`.
+    """
     from scipy import sparse
 
     matrix = sparse.csr_matrix(rows, dtype=np.float64)
@@ -227,7 +275,20 @@ def stochastic(rows: Any) -> csr_matrix:
 
 
 def disjoint_pair(matrix: csr_matrix) -> tuple[int, int] | None:
-    """Find two rows without a common column, or None. Rows of small support are tried first: they decide at once."""
+    """Find two rows without a common column.
+
+    Rows of small support are tried first: they decide at once.
+
+    Parameters
+    ----------
+    matrix
+        A stochastic matrix without explicit zeros.
+
+    Returns
+    -------
+    tuple of int or None
+        Both rows; None if any two have a column in common.
+    """
     support = matrix.copy()
     support.data[:] = 1.0
     sizes = np.diff(support.indptr)

@@ -84,6 +84,17 @@ class TraceIndex:
         """Build the index of one log.
 
         A `final` index follows no other log, and keeps no data for comparisons.
+
+        Parameters
+        ----------
+        log
+            The log.
+        seen
+            Columns that the adversary knows.
+        joint
+            Whether a point is an event with all its columns, rather than one column of it.
+        final
+            Whether the index follows no other log.
         """
         index = cls(PointCoder(seen, joint=joint), _final=final)
         index.update(log)
@@ -103,6 +114,11 @@ class TraceIndex:
         """Follow the log: afterwards the index answers as a new index of `log` would.
 
         Cases are recognised by id; only those that grew or changed are coded and posted again.
+
+        Parameters
+        ----------
+        log
+            The log, usually with more events than the last one.
 
         Returns
         -------
@@ -222,7 +238,13 @@ def _blocks(drawn: Ints, most: int) -> Iterator[tuple[int, int]]:
 
 
 def alike(first: Whole, other: Whole) -> tuple[Whole, Whole]:
-    """Return both as int32, or both as int64 if either is."""
+    """Return both as int32, or both as int64 if either is.
+
+    Parameters
+    ----------
+    first, other
+        Arrays of int32 or int64.
+    """
     if first.dtype == other.dtype:
         return first, other
     return first.astype(np.int64), other.astype(np.int64)
@@ -306,6 +328,17 @@ def mark_different(
     """Mark the cases with a changed event.
 
     Of a case that is not marked yet, as many events are known from before (case `former[c]`).
+
+    Parameters
+    ----------
+    column, before
+        Value of each event, of this log and of the log before.
+    starts, starts_before
+        Where the events of each case begin, in this log and in the log before.
+    former
+        int64[C], the case before that each case continues.
+    changed
+        bool[C]; cases with a changed event become true.
     """
     for case in range(len(changed)):
         if changed[case]:
@@ -321,7 +354,18 @@ def mark_different(
 def number_ranks(points: Codes, starts: Ints, group: Ints, rank: Codes, most: Codes) -> None:
     """Count how often points occur within a case.
 
-    `rank` becomes how often the case had the point of an event before, `most` how often a case has each point at most.
+    Parameters
+    ----------
+    points
+        int32[E, columns], points of each event.
+    starts
+        int64[C + 1], where the events of each case begin.
+    group
+        int64[C], point of the case attributes of each case, -1 if none are known.
+    rank
+        int32[E, columns], set to how often the case had the point of an event before.
+    most
+        int32[points], raised to how often a case has each point at most.
     """
     last, had = np.full(len(most), -1, dtype=np.int32), np.zeros(len(most), dtype=np.int32)
     for case in range(len(group)):
@@ -341,7 +385,23 @@ def number_ranks(points: Codes, starts: Ints, group: Ints, rank: Codes, most: Co
 
 @kernel
 def count_items(points: Codes, group: Ints, base: Codes, item: Codes, support: Codes) -> None:
-    """From ranks to items (`item`), and how many cases each has (`support`)."""
+    """Number the items of all events, and count the cases that have each.
+
+    An item is a point at its k-th occurrence within a case.
+
+    Parameters
+    ----------
+    points
+        int32[E, columns], points of each event.
+    group
+        int64[C], point of the case attributes of each case, -1 if none are known.
+    base
+        int32[points], number of the first item of each point.
+    item
+        int32[E, columns], ranks, which become items here.
+    support
+        int32[items], raised to the cases of each item.
+    """
     for event in range(len(points)):
         for column in range(points.shape[1]):
             item[event, column] += base[points[event, column]]
@@ -356,9 +416,26 @@ def place_cases(
     points: Codes, starts: Ints, group: Ints, base: Codes, item: Codes, support: Codes, free: Codes, cases: Codes,
     row: Codes, bits: Words, alone: Flags,
 ) -> None:  # fmt: skip
-    """Write each case under its items and into their bitsets, and whether a point belongs to no other case.
+    """Write each case under its items and into their bitsets, and mark events that belong to no other case.
 
-    `free` holds the next free place of each item.
+    Parameters
+    ----------
+    points, starts, group, base
+        As `count_items` and `number_ranks` take them.
+    item
+        int32[E, columns], items of each event.
+    support
+        int32[items], cases of each item.
+    free
+        int32[items], next free place of each item in `cases`; moved here.
+    cases
+        int32, posting lists of all items, end to end; filled here.
+    row
+        int32[items], row of `bits` for an item that has a bitset, -1 for the others.
+    bits
+        uint64[rows, words], a bit for each case; filled here.
+    alone
+        bool[E], events with a point that no other case has; filled here.
     """
     for case in range(len(group)):
         word, bit = case >> 6, np.uint64(1) << np.uint64(case & 63)
@@ -382,9 +459,16 @@ def place_cases(
 @kernel
 @wraps_around
 def digests(points: Codes, starts: Ints, group: Ints, digest: Words) -> None:
-    """Return a number for each case that is equal for equal points in equal order and group.
+    """Set a number for each case that is equal for equal points in equal order and group.
 
     Different cases seldom share a number.
+
+    Parameters
+    ----------
+    points, starts, group
+        As `number_ranks` takes them.
+    digest
+        uint64[C], filled here.
     """
     prime, fold = np.uint64(0x9E3779B97F4A7C15), np.uint64(29)
     for case in range(len(group)):
@@ -398,7 +482,24 @@ def digests(points: Codes, starts: Ints, group: Ints, digest: Words) -> None:
 
 @kernel
 def mark_equal(points: Codes, starts: Ints, group: Ints, digest: Words, order: Ints, twin: Flags) -> bool:
-    """Mark the cases that another one equals. `order`: cases by digest. False where two that share a digest differ."""
+    """Mark the cases that another one equals.
+
+    Parameters
+    ----------
+    points, starts, group
+        As `number_ranks` takes them.
+    digest
+        uint64[C], from `digests`.
+    order
+        int64[C], cases by digest.
+    twin
+        bool[C], filled here.
+
+    Returns
+    -------
+    bool
+        False if two different cases share a digest. `twin` is then incomplete.
+    """
     for place in range(1, len(order)):
         first, second = order[place - 1], order[place]
         if digest[first] != digest[second]:

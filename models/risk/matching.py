@@ -21,7 +21,17 @@ Words = npt.NDArray[np.uint64]
 
 @kernel
 def posted(item: int, case: int, offsets: Whole, postings: Whole, row: Whole, bits: Words) -> bool:
-    """Return whether `case` is in the posting list of `item`."""
+    """Return whether `case` is in the posting list of `item`.
+
+    Parameters
+    ----------
+    item, case
+        The item and the case.
+    offsets, postings
+        Cases of each item, ascending, end to end.
+    row, bits
+        Bitsets of the frequent items: row of each item (-1: none), and uint64[rows, words].
+    """
     if row[item] >= 0:
         return bool((bits[row[item], case >> 6] >> np.uint64(case & 63)) & np.uint64(1))
     low, high = offsets[item], offsets[item + 1]
@@ -36,7 +46,17 @@ def posted(item: int, case: int, offsets: Whole, postings: Whole, row: Whole, bi
 
 @kernel
 def another_listed(case: int, items: Ints, size: int, offsets: Whole, postings: Whole, row: Whole, bits: Words) -> bool:
-    """Return whether a case other than `own` has all items, walking the posting list of the first (rarest) one."""
+    """Return whether another case has all items, walking the posting list of the first (rarest) one.
+
+    Parameters
+    ----------
+    case
+        The case itself.
+    items, size
+        The items, rarest first, and how many they are.
+    offsets, postings, row, bits
+        The index (`posted`).
+    """
     for place in range(offsets[items[0]], offsets[items[0] + 1]):
         other = postings[place]
         if other == case:
@@ -53,9 +73,18 @@ def another_listed(case: int, items: Ints, size: int, offsets: Whole, postings: 
 
 @kernel
 def another_dense(case: int, items: Ints, size: int, row: Whole, bits: Words) -> bool:
-    """Find another case if the rarest item, and so every item, is a bitset.
+    """Return whether another case has all items, if the rarest item, and so every item, is a bitset.
 
     Intersect word by word and stop at the first survivor. Most words are empty after two items.
+
+    Parameters
+    ----------
+    case
+        The case itself.
+    items, size
+        The items, and how many they are.
+    row, bits
+        Bitsets of the items (`posted`).
     """
     for word in range(bits.shape[1]):
         shared = bits[row[items[0]], word]
@@ -72,7 +101,22 @@ def another_dense(case: int, items: Ints, size: int, row: Whole, bits: Words) ->
 
 @kernel
 def multiset_items(codes: Ints, size: int, base: Whole, items: Ints) -> int:
-    """Items of the multiset `codes[:size]` (sorted in place): one for each distinct point. Returns how many."""
+    """Set the items of a multiset of points: one for each distinct point, at its last occurrence.
+
+    Parameters
+    ----------
+    codes, size
+        Points, of which the first `size` count. They are sorted in place.
+    base
+        Number of the first item of each point.
+    items
+        Filled here.
+
+    Returns
+    -------
+    int
+        Number of items.
+    """
     codes[:size].sort()
     count = 0
     run = 0
@@ -86,7 +130,15 @@ def multiset_items(codes: Ints, size: int, base: Whole, items: Ints) -> int:
 
 @kernel
 def rarest_first(items: Ints, size: int, offsets: Whole) -> None:
-    """Order items by length of their posting lists, in place."""
+    """Order items by length of their posting lists, in place.
+
+    Parameters
+    ----------
+    items, size
+        The items, and how many they are.
+    offsets
+        Where the posting list of each item begins.
+    """
     for k in range(1, size):
         item = items[k]
         support = offsets[item + 1] - offsets[item]
@@ -101,7 +153,19 @@ def rarest_first(items: Ints, size: int, offsets: Whole) -> None:
 def contained_elsewhere(
     case: int, items: Ints, size: int, cases: int, offsets: Whole, postings: Whole, row: Whole, bits: Words
 ) -> bool:
-    """Return whether another case contains all items; no items at all are contained in every case."""
+    """Return whether another case contains all items; no items at all are contained in every case.
+
+    Parameters
+    ----------
+    case
+        The case itself.
+    items, size
+        The items, and how many they are. Their order changes.
+    cases
+        Number of cases.
+    offsets, postings, row, bits
+        The index (`posted`).
+    """
     if size == 0:
         return cases > 1
     rarest_first(items, size, offsets)
@@ -135,10 +199,25 @@ def unique_cases(
 ) -> None:  # fmt: skip
     """Evaluate equation 2 for one draw, of the cases from `begin` on that fit into `unique`.
 
-    Case c reveals its group item and `take[c]` of its events, drawn without replacement by a partial Fisher-Yates
-    shuffle that consumes `take[c]` of the uniforms. A case with a twin is never unique, whatever it reveals, and a
-    case that reveals an event that no other case has always is: neither is looked up. No case has more than `longest`
-    events.
+    Case c reveals its group item and `take[c]` of its events, drawn without replacement by a partial
+    Fisher-Yates shuffle that consumes `take[c]` of the uniforms. A case with a twin is never unique,
+    whatever it reveals, and a case that reveals an event that no other case has always is: neither is
+    looked up.
+
+    Parameters
+    ----------
+    revealed
+        Points of the cases, and how many of its events each case reveals.
+    uniforms
+        float64, a draw for each revealed event.
+    base, offsets, postings, row, bits
+        The index (`posted`, `multiset_items`).
+    longest
+        Events of a case at most.
+    begin
+        The first case.
+    unique
+        bool, filled here.
     """
     points, starts, group, take, twin, alone = revealed
     width = points.shape[1]
@@ -179,7 +258,17 @@ def unique_cases(
 
 @kernel
 def remaining(item: int, candidates: Words, offsets: Whole, postings: Whole, row: Whole, bits: Words) -> int:
-    """Count the cases of the bitset `candidates` that are posted under `item`."""
+    """Count the cases of the bitset `candidates` that are posted under `item`.
+
+    Parameters
+    ----------
+    item
+        The item.
+    candidates
+        uint64[words], a bit for each case.
+    offsets, postings, row, bits
+        The index (`posted`).
+    """
     count = 0
     if row[item] >= 0:
         for word in range(len(candidates)):
@@ -193,7 +282,17 @@ def remaining(item: int, candidates: Words, offsets: Whole, postings: Whole, row
 
 @kernel
 def restrict(item: int, candidates: Words, offsets: Whole, postings: Whole, row: Whole, bits: Words) -> None:
-    """Keep of `candidates` the cases posted under `item`, in place."""
+    """Keep of `candidates` the cases posted under `item`, in place.
+
+    Parameters
+    ----------
+    item
+        The item.
+    candidates
+        uint64[words], a bit for each case.
+    offsets, postings, row, bits
+        The index (`posted`).
+    """
     if row[item] >= 0:
         for word in range(len(candidates)):
             candidates[word] &= bits[row[item], word]
@@ -215,6 +314,22 @@ def greedy_choice(
 
     Ties go to the point whose last occurrence is rarest, since a point that only its repetition makes rare gains
     nothing at first.
+
+    Parameters
+    ----------
+    points, size
+        Distinct points of the case, and how many they are.
+    used, most
+        How often each point is known so far, and how often the case has it.
+    candidates
+        uint64[words], a bit for each case that is still possible.
+    base, offsets, postings, row, bits
+        The index (`posted`, `multiset_items`).
+
+    Returns
+    -------
+    int
+        Place of the point; -1 if all are used.
     """
     best, fewest, rarest = -1, 0, 0
     for k in range(size):
@@ -233,7 +348,17 @@ def greedy_length(
     points: Ints, most: Ints, size: int, candidates: Words,
     base: Whole, offsets: Whole, postings: Whole, row: Whole, bits: Words,
 ) -> int:  # fmt: skip
-    """Count the points that the greedy adversary needs until one of `candidates` is left; -1 if all are too few."""
+    """Count the points that the greedy adversary needs until one of `candidates` is left; -1 if all are too few.
+
+    Parameters
+    ----------
+    points, most, size
+        Distinct points of the case, how often it has each, and how many they are.
+    candidates
+        uint64[words], a bit for each case that is possible without any point; restricted here.
+    base, offsets, postings, row, bits
+        The index (`posted`, `multiset_items`).
+    """
     used = np.zeros(size, dtype=np.int64)
     needed = 0
     while True:
@@ -258,6 +383,19 @@ def greedy_lengths(
     """Return `greedy_length` of the chosen cases, -1 for the others, int64[C].
 
     Candidates begin as the cases with the same case attributes.
+
+    Parameters
+    ----------
+    points
+        Point of each event.
+    starts
+        int64[C + 1], where the events of each case begin.
+    group
+        int64[C], item of the case attributes of each case, -1 if none are known.
+    chosen
+        bool[C], cases to look at.
+    base, offsets, postings, row, bits
+        The index (`posted`, `multiset_items`).
     """
     cases = len(chosen)
     needed = np.full(cases, -1, dtype=np.int64)

@@ -68,7 +68,19 @@ def view(
 ) -> KnownColumns:
     """Return the view of a projection over the attributes that a log has.
 
-    InputError if the log lacks what the projection needs, or for an unknown projection or resolution.
+    Parameters
+    ----------
+    projection
+        A to F.
+    event_attributes, case_attributes
+        Names of the attributes that an adversary may know.
+    resolution
+        Unit in which times are known.
+
+    Raises
+    ------
+    InputError
+        If the log lacks what the projection needs, or for an unknown projection or resolution.
     """
     if projection not in get_args(Projection):
         raise InputError(f"projection {projection!r} is not one of A, B, C, D, E, F or all")
@@ -85,7 +97,15 @@ def view(
 
 
 def lacking(projection: Projection, event_attributes: Sequence[str], case_attributes: Sequence[str]) -> str:
-    """Return why a projection is not available with these attributes; empty if it is."""
+    """Return why a projection is not available with these attributes; empty if it is.
+
+    Parameters
+    ----------
+    projection
+        A to F.
+    event_attributes, case_attributes
+        Names of the attributes that an adversary may know.
+    """
     if projection in "BC" and not event_attributes:
         return f"projection {projection} needs event attributes and none is chosen or recorded"
     if projection in "BDF" and not case_attributes:
@@ -94,10 +114,22 @@ def lacking(projection: Projection, event_attributes: Sequence[str], case_attrib
 
 
 def chosen_event_attributes(log: EventLog, names: Sequence[str]) -> tuple[str, ...]:
-    """Return `names` as a view knows them, each once.
+    """Return names of attributes as a view knows them, each once.
 
-    The resource column is `resource`, also if its XES name is given, unless an event attribute has that name.
-    InputError for an attribute that the log does not have.
+    The resource column is `resource`, also if its XES name is given, unless an event attribute has that
+    name.
+
+    Parameters
+    ----------
+    log
+        The log.
+    names
+        Names of event attributes.
+
+    Raises
+    ------
+    InputError
+        For an attribute that the log does not have, and for a resource column without values.
     """
     chosen = tuple(dict.fromkeys(_event_attribute(log, name) for name in names))
     if RESOURCE in chosen and not np.any(log.resource.codes >= 0):
@@ -117,6 +149,11 @@ def default_event_attributes(log: EventLog) -> tuple[str, ...]:
     """Return the attributes recorded at nearly every event and not constant, the resource too.
 
     On Sepsis: the department `org:group`, and no laboratory value.
+
+    Parameters
+    ----------
+    log
+        The log.
     """
     names = [RESOURCE] if _informative(log.resource) else []
     return (*names, *(name for name, column in log.event_attributes.items() if _informative(column)))
@@ -128,6 +165,13 @@ def default_case_attributes(log: EventLog, sensitive: Sequence[str] = ()) -> tup
     If there are none: the attributes recorded exactly once in every case that are not yes/no findings (Sepsis:
     `Age`, the paper's choice). Sensitive attributes are left out: the adversary wants to learn them and does not
     know them.
+
+    Parameters
+    ----------
+    log
+        The log.
+    sensitive
+        Names of sensitive attributes.
     """
     present = tuple(name for name, column in log.case_attributes.items() if np.any(column.codes >= 0))
     if not present:
@@ -152,6 +196,16 @@ def by_resource(log: EventLog) -> EventLog:
 
     Events without a resource belong to nobody and are left out, and so are case attributes, which describe the old
     cases.
+
+    Parameters
+    ----------
+    log
+        The log.
+
+    Raises
+    ------
+    InputError
+        If the log has no resource.
     """
     owned = np.flatnonzero(log.resource.codes >= 0)
     if not len(owned):
@@ -191,11 +245,23 @@ class PointCoder:
         self.size = 0
 
     def raw_events(self, log: EventLog) -> list[Whole]:
-        """Return for each column, [E]: the value codes of each event; times are ticks of the resolution."""
+        """Return for each column, [E]: the value codes of each event; times are ticks of the resolution.
+
+        Parameters
+        ----------
+        log
+            The log.
+        """
         return [self._event_column(log, name) for name in self.view.event]
 
     def raw_cases(self, log: EventLog) -> list[Whole]:
-        """Return for each case attribute, [C]: the value codes of each case."""
+        """Return for each case attribute, [C]: the value codes of each case.
+
+        Parameters
+        ----------
+        log
+            The log.
+        """
         return [self._stable(f"case {name}", log.case_values(name)) for name in self.view.case]
 
     def forget(self) -> None:
@@ -203,7 +269,15 @@ class PointCoder:
         self._values, self._kinds = {}, {}
 
     def points(self, raw: Sequence[Whole], rows: int) -> Codes:
-        """Return int32[rows, 1] joint codes, or int32[rows, columns] with one code a column."""
+        """Return int32[rows, 1] joint codes, or int32[rows, columns] with one code a column.
+
+        Parameters
+        ----------
+        raw
+            Value codes by column (`raw_events`), of some events.
+        rows
+            Number of these events.
+        """
         if self.joint:
             return self._code("event", raw, rows, self._moment)[:, None]
         if not raw:
@@ -215,7 +289,13 @@ class PointCoder:
         return np.stack(columns, axis=1)
 
     def groups(self, raw: Sequence[Whole]) -> Codes:
-        """Return one code for the tuple of case attributes, int32[rows]."""
+        """Return one code for the tuple of case attributes, int32[rows].
+
+        Parameters
+        ----------
+        raw
+            Value codes by case attribute (`raw_cases`), at least one.
+        """
         return self._code("case", raw, len(raw[0]))
 
     def _event_column(self, log: EventLog, name: str) -> Whole:

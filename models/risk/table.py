@@ -23,6 +23,13 @@ ARTIFICIAL_TIMES = {
 def questions(projections: Sequence[str], points: Sequence[Points]) -> tuple[list[Projection], list[Points]]:
     """Return the projections (`all` for each of them) and the amounts of knowledge, checked.
 
+    Parameters
+    ----------
+    projections
+        Letters, or `all` alone.
+    points
+        Amounts of knowledge, as they are written.
+
     Raises
     ------
     InputError
@@ -38,14 +45,39 @@ def questions(projections: Sequence[str], points: Sequence[Points]) -> tuple[lis
 
 
 def known_event_attributes(names: Sequence[str], resource_column: str | None) -> list[str]:
-    """Return event attributes by their names in a log: the column of resources is `resource` there."""
+    """Return event attributes by their names in a log: the column of resources is `resource` there.
+
+    Parameters
+    ----------
+    names
+        Names of event attributes in the file.
+    resource_column
+        Name of the column of resources in the file, if it has one.
+    """
     return ["resource" if name == resource_column else name for name in names]
 
 
 def measure_each(
     projections: Iterable[Projection], measure: Callable[[Projection], Uniqueness], clock: Callable[[], float]
 ) -> tuple[list[Uniqueness], list[float]]:
-    """Measure each projection, with its seconds by `clock`."""
+    """Measure each projection, with its seconds by `clock`.
+
+    Parameters
+    ----------
+    projections
+        Projections in order.
+    measure
+        Measures one of them.
+    clock
+        Returns the time in seconds.
+
+    Returns
+    -------
+    measured
+        By projection.
+    seconds
+        By projection.
+    """
     measured: list[Uniqueness] = []
     seconds: list[float] = []
     for projection in projections:
@@ -77,6 +109,17 @@ def with_time_note(measured: Sequence[Uniqueness], time_basis: str | None) -> li
 
 def estimate_population(log: EventLog, measured: Uniqueness, size: int, seed: int) -> Mapping[str, Any]:
     """Estimate uniqueness among `size` persons, by the case attributes that `measured` knows.
+
+    Parameters
+    ----------
+    log
+        The log, a sample of the population.
+    measured
+        A measure of the log, which names the known case attributes.
+    size
+        Persons in the population.
+    seed
+        Seed of the simulated populations.
 
     Raises
     ------
@@ -119,7 +162,15 @@ def document(
 
 
 def sentences(measured: Sequence[Uniqueness], population: Mapping[str, Any] | None) -> list[str]:
-    """Return what is said below the table: gaps, notes, known attributes, and the estimate for a population."""
+    """Return what is said below the table: gaps, notes, known attributes, and the estimate for a population.
+
+    Parameters
+    ----------
+    measured
+        Measures, at least one.
+    population
+        The estimate for a population, if one was asked for.
+    """
     lines = [f"{each.projection}: {each.reason}" for each in measured if each.reason]
     lines += [note for each in measured for note in each.notes]
     first = measured[0]

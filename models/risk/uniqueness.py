@@ -218,6 +218,11 @@ def greedy_points(index: TraceIndex) -> Ints:
     singles out is a set cover problem. The greedy number is an upper bound on it, so the uniqueness reported for m
     points is a lower bound on what the best m points reach, and never below any random draw at full length.
 
+    Parameters
+    ----------
+    index
+        The index of one log.
+
     Returns
     -------
     int64[C]
@@ -306,7 +311,23 @@ def singleton_variants(log: EventLog, labels: dict[Any, int]) -> frozenset[bytes
 
 
 def checked(amount: Any) -> Points:
-    """Check an amount of knowledge as it is written: 4, "4", "10%" or "all"; InputError for anything else."""
+    """Check an amount of knowledge as it is written, and return it.
+
+    Parameters
+    ----------
+    amount
+        4, "4", "10%" or "all".
+
+    Returns
+    -------
+    Points
+        A number, or a share; "all" is "100%".
+
+    Raises
+    ------
+    InputError
+        For anything else.
+    """
     text = str(amount).strip()
     if text == "all":
         return "100%"
@@ -318,14 +339,33 @@ def checked(amount: Any) -> Points:
 
 
 def checked_amounts(points: Points | Sequence[Points]) -> tuple[Points, ...]:
-    """Check one or several amounts of knowledge."""
+    """Check one or several amounts of knowledge.
+
+    Parameters
+    ----------
+    points
+        One amount or several.
+
+    Raises
+    ------
+    InputError
+        If one of them is no amount.
+    """
     if isinstance(points, int | str):
         points = [points]
     return tuple(checked(amount) for amount in points)
 
 
 def known_points(lengths: Ints, amount: Points) -> Ints:
-    """Return the number of known points of each case, int64[C]: `amount`, at most its length; shares are at least 1."""
+    """Return the number of known points of each case, int64[C]: `amount`, at most its length; shares are at least 1.
+
+    Parameters
+    ----------
+    lengths
+        int64[C], events of each case.
+    amount
+        A number of points, or a share such as "10%".
+    """
     if isinstance(amount, str):
         share = lengths * int(amount[:-1]) // 100
         return np.minimum(np.maximum(share, 1), lengths)
@@ -333,7 +373,15 @@ def known_points(lengths: Ints, amount: Points) -> Ints:
 
 
 def as_read(log: EventLog, semantics: str) -> EventLog:
-    """Return the log as the paper's program sees it under `per-column`, and unchanged otherwise."""
+    """Return the log as the paper's program sees it under `per-column`, and unchanged otherwise.
+
+    Parameters
+    ----------
+    log
+        The log.
+    semantics
+        "joint" or "per-column".
+    """
     if semantics == "joint":
         return log
     named = np.asarray([case_id not in MISSING_IDS for case_id in log.case_ids], dtype=bool)
@@ -349,7 +397,15 @@ def _default_cases(log: EventLog, sensitive: Sequence[str], unit: str) -> tuple[
 
 
 def beyond(index: TraceIndex, amounts: Sequence[Points]) -> tuple[str, ...]:
-    """Return a note for each number of points that no trace has."""
+    """Return a note for each number of points that no trace has.
+
+    Parameters
+    ----------
+    index
+        The index of one log.
+    amounts
+        Amounts of knowledge. Shares are never beyond a trace.
+    """
     longest = int(index.lengths.max(initial=0))
     beyond = [amount for amount in amounts if isinstance(amount, int) and amount > longest]
     return tuple(f"m = {m} is beyond the longest trace ({longest} events): all points are known" for m in beyond)

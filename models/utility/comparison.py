@@ -106,7 +106,20 @@ def compare(
 
 
 def check_options(T: str, fitness: str) -> None:
-    """Raise InputError if the unit of times or the measure of fitness is unknown."""
+    """Refuse an unknown unit of times or measure of fitness.
+
+    Parameters
+    ----------
+    T
+        Unit of relative times.
+    fitness
+        Measure of fitness.
+
+    Raises
+    ------
+    InputError
+        If one of them is unknown.
+    """
     check_choice("fitness", fitness, FITNESS)
     check_choice("T", T, NANOSECONDS)
 
@@ -182,7 +195,13 @@ def _iso(moment: int) -> str:
 
 
 def sentences(result: Mapping[str, Any]) -> list[str]:
-    """Return what `compare` measured, as lines for people; the figures of `AGREEMENTS` are a table of their own."""
+    """Return what `compare` measured, as lines for people; the figures of `AGREEMENTS` are a table of their own.
+
+    Parameters
+    ----------
+    result
+        What `compare` returned.
+    """
     from models.utility.mining import readable
 
     lines = [

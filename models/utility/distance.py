@@ -266,7 +266,18 @@ def _texts(starts: Ints, items: Column, codes: dict[Hashable, str]) -> list[str]
 
 
 def letter(number: int) -> str:
-    """Return the character that represents an item; InputError if there are no more."""
+    """Return the character that represents an item.
+
+    Parameters
+    ----------
+    number
+        Number of the item, from 0 on.
+
+    Raises
+    ------
+    InputError
+        If there are more items than characters.
+    """
     # Surrogates are not characters; everything above them follows on.
     point = number + 1 if number + 1 < 0xD800 else number + 1 + 0x800
     if point > 0x10FFFF:

@@ -160,7 +160,13 @@ def handover(
 
 
 def same_names(original: EventLog, released: EventLog) -> bool:
-    """Return whether some resource of the release bears a name that the original knows."""
+    """Return whether some resource of the release bears a name that the original knows.
+
+    Parameters
+    ----------
+    original, released
+        The log and its release.
+    """
     original_names, released_names = (set(log.resource.decode()) - {None} for log in (original, released))
     return not original_names.isdisjoint(released_names)
 
@@ -183,6 +189,11 @@ def edge_distance(original: DirectlyFollowsGraph, released: DirectlyFollowsGraph
     """Compare the edges of two graphs as Table 6 of differentially-private-release-2023 does.
 
     The weights of edges are their counts, and the months (720 hours) that they take together.
+
+    Parameters
+    ----------
+    original, released
+        Directly-follows graphs of the log and of its release.
     """
     # In any order: the sums below are exact. To sort the edges of a thousand activities is one call of a second, during
     # which no other thread of a daemon runs.
@@ -270,12 +281,23 @@ def ordinal(log: EventLog) -> bool:
     """Return whether times are only the place in the trace.
 
     Releases without protected times write them as 1970-01-01 plus one second an event. They carry no durations.
+
+    Parameters
+    ----------
+    log
+        A release.
     """
     return bool(np.array_equal(log.time, place_in_run(log.starts) * 1_000_000_000))
 
 
 def project(original: EventLog, released: EventLog) -> EventLog:
-    """Return the original's events whose activity the release has."""
+    """Return the original's events whose activity the release has.
+
+    Parameters
+    ----------
+    original, released
+        The log and its release. Cases without such an event are left out.
+    """
     used = {released.activity.values[code] for code in np.unique(released.activity.codes)}
     is_used = np.asarray([value in used for value in original.activity.values], dtype=bool)
     return original.select_events(is_used[original.activity.codes], drop_empty=True)

@@ -96,7 +96,15 @@ def petri_net(
 
 
 def visible_labels(pm4py: Any, path: Path) -> tuple[str, ...]:
-    """Return the sorted labels of the activities in a BPMN or PNML file."""
+    """Return the sorted labels of the activities in a BPMN or PNML file.
+
+    Parameters
+    ----------
+    pm4py
+        The library, imported by the caller.
+    path
+        The file; its suffix names the format.
+    """
     if path.suffix == ".pnml":
         net, _, _ = pm4py.read_pnml(str(path))
         return tuple(sorted(t.label for t in net.transitions if t.label is not None))
@@ -152,6 +160,13 @@ def most_frequent(traces: Traces, part: float) -> dict[tuple[int, ...], int]:
 
     A model has every activity of the map: token replay passes over activities that a model lacks, so a
     model of few of them would be rated too well.
+
+    Parameters
+    ----------
+    traces
+        Cases of each trace.
+    part
+        Share of the cases, 0 to 1.
     """
     enough = part * sum(traces.values())
     kept: dict[tuple[int, ...], int] = {}
@@ -166,7 +181,15 @@ def most_frequent(traces: Traces, part: float) -> dict[tuple[int, ...], int]:
 
 
 def evenly(traces: Traces, most: int) -> dict[tuple[int, ...], int]:
-    """Return so many cases at equal distances in the order of the traces; all of them if they are no more."""
+    """Return so many cases at equal distances in the order of the traces; all of them if they are no more.
+
+    Parameters
+    ----------
+    traces
+        Cases of each trace.
+    most
+        Most cases to return.
+    """
     in_order = sorted(traces)
     upto = np.cumsum([traces[trace] for trace in in_order])
     n_cases = int(upto[-1])

@@ -93,7 +93,13 @@ def mining(
 
 
 def median_throughput(log: EventLog) -> float:
-    """Return the median seconds from the first to the last event of a case; 0 for a log without events."""
+    """Return the median seconds from the first to the last event of a case; 0 for a log without events.
+
+    Parameters
+    ----------
+    log
+        The log. Cases without events do not count.
+    """
     filled = np.flatnonzero(log.lengths > 0)
     if not len(filled):
         return 0.0
@@ -107,6 +113,12 @@ def _duration_text(seconds: float | None) -> str:
 
 
 def readable(seconds: float) -> str:
-    """Return `5.3 days` or `2.0 hours`: in the largest unit of which there is at least one."""
+    """Return `5.3 days` or `2.0 hours`: in the largest unit of which there is at least one.
+
+    Parameters
+    ----------
+    seconds
+        A length of time.
+    """
     name, size = next((unit for unit in UNITS if abs(seconds) >= unit[1]), UNITS[-1])
     return f"{seconds / size:.1f} {name}"

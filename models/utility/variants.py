@@ -30,7 +30,13 @@ class VariantChanges:
 
 
 def variant_changes(original: EventLog, released: EventLog) -> VariantChanges:
-    """Return the variants that were lost, and new ones."""
+    """Return the variants that were lost, and new ones.
+
+    Parameters
+    ----------
+    original, released
+        The log and its release.
+    """
     before, after = set(original.traces()), set(released.traces())
     return VariantChanges(len(before - after), len(after - before), after <= before)
 
@@ -60,6 +66,13 @@ def moments_of(log: EventLog, count: int = 20) -> Ints:
     """Return the moments in the middle of `count` equal parts of a log's time, int64[count].
 
     There are none without events.
+
+    Parameters
+    ----------
+    log
+        The log.
+    count
+        Number of moments.
     """
     if not log.n_events:
         return np.zeros(0, dtype=np.int64)

@@ -64,12 +64,35 @@ class Cells:
     deviation: Floats
 
     def misfit(self, cases: Floats) -> Floats:
-        """float64[cells], in standard deviations."""
+        """Return how far the sums of the cells are from their noisy values, in standard deviations.
+
+        Parameters
+        ----------
+        cases
+            float64[traces], cases of each trace.
+
+        Returns
+        -------
+        Floats
+            float64[cells].
+        """
         return np.asarray((self.of @ cases - self.noisy) / self.deviation)
 
 
 def fit(near: Spread, cells: Sequence[Cells], draw: NoiseSource, faith: float = FAITH) -> list[tuple[Variant, int]]:
-    """Return the traces of a spread with whole numbers of fitted cases."""
+    """Return the traces of a spread with whole numbers of fitted cases.
+
+    Parameters
+    ----------
+    near
+        Traces and cases near which the result stays.
+    cells
+        Noisy sums that it fits.
+    draw
+        Source of the rounding.
+    faith
+        Weight of the prior (`fitted`).
+    """
     return near.whole_cases(fitted(near.cases, cells, faith), draw) if near.traces else []
 
 
@@ -148,9 +171,21 @@ def _steps(traces: Sequence[Variant], level: ContextLevel, order: int, bound: in
 
 
 def fitted(prior: Floats, cells: Sequence[Cells], faith: float = FAITH) -> Floats:
-    """Return the cases of each trace that fit the cells best, near the prior (all above 0).
+    """Return the cases of each trace that fit the cells best, near the prior.
 
-    `faith` is the weight of the relative entropy of one case.
+    Parameters
+    ----------
+    prior
+        float64[traces], all above 0.
+    cells
+        Noisy sums, each with the traces that it adds up.
+    faith
+        Weight of the relative entropy of one case.
+
+    Returns
+    -------
+    Floats
+        float64[traces].
     """
     # A transposed matrix is a new object each time, which costs more than its product with a few cells.
     transposed = [part.of.T for part in cells]

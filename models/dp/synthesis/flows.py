@@ -46,12 +46,31 @@ def balanced(level: ContextLevel, price: float | None = None) -> ContextLevel:
 
 
 def thinned(level: ContextLevel, factor: float = 1.0) -> ContextLevel:
-    """Run `balanced` on a level with Gaussian noise, at a price of `factor` ln(A + 1) / 2 deviations."""
+    """Run `balanced` on a level with Gaussian noise, at a price of `factor` ln(A + 1) / 2 deviations.
+
+    Parameters
+    ----------
+    level
+        A level with Gaussian noise.
+    factor
+        Multiple of the price.
+    """
     return balanced(level, factor * LAPLACE * np.log(len(level.contexts)) / 2)
 
 
 def circulation(matrix: Floats) -> Floats:
-    """Return the nearest square matrix without negative cells whose row sums equal its column sums."""
+    """Return the nearest square matrix without negative cells whose row sums equal its column sums.
+
+    Parameters
+    ----------
+    matrix
+        float64[n, n], flow from each row to each column.
+
+    Returns
+    -------
+    Floats
+        float64[n, n], the nearest in squared distance, as far as `MOST_STEPS` steps of the search come.
+    """
     from scipy.optimize import minimize
 
     unit = float(np.abs(matrix).max(initial=0.0))

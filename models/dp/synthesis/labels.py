@@ -98,7 +98,15 @@ class LabelRule:
         return -(-self.threshold // UNIT)
 
     def select(self, table: VariantCounts, draw: NoiseSource) -> tuple[str, ...]:
-        """Return the labels that leave, sorted; there may be none."""
+        """Return the labels that leave, sorted; there may be none.
+
+        Parameters
+        ----------
+        table
+            The variants and their counts.
+        draw
+            Source of the noise.
+        """
         least = self.threshold
         weights = label_weights(table, self.max_labels)
         present = np.flatnonzero(weights > 0)
@@ -107,12 +115,26 @@ class LabelRule:
 
 
 def label_weight(distinct_labels: int) -> int:
-    """Return floor(UNIT / sqrt(k)), the weight that a case of k distinct labels gives each of them."""
+    """Return floor(UNIT / sqrt(k)), the weight that a case of k distinct labels gives each of them.
+
+    Parameters
+    ----------
+    distinct_labels
+        k, at least 1.
+    """
     return math.isqrt(UNIT**2 // distinct_labels)
 
 
 def label_weights(table: VariantCounts, max_labels: int) -> Ints:
-    """Return the weight of each label over all cases, int64[A], in units of 1 / UNIT of a case."""
+    """Return the weight of each label over all cases, int64[A], in units of 1 / UNIT of a case.
+
+    Parameters
+    ----------
+    table
+        The variants and their counts.
+    max_labels
+        Distinct labels of a case that count; the first ones do.
+    """
     weights = np.zeros(len(table.alphabet), dtype=np.int64)
     for variant, cases in zip(table.variants, table.counts.tolist(), strict=True):
         counted = _first_distinct(variant, max_labels)
@@ -142,6 +164,22 @@ def threshold(scale: float, delta: Fraction, max_labels: int, cases_per_person: 
 
     P[N >= m] <= P[X >= m - 1] for m >= 1, X the continuous Gaussian of that scale (Canonne, Kamath and Steinke 2020,
     proposition 25), and P[X >= x] is bounded from above in decimals (`_log_tail`): no float decides.
+
+    Parameters
+    ----------
+    scale
+        Scale of the discrete Gaussian noise, in units of 1 / UNIT of a case.
+    delta
+        Probability with which labels of one person alone may leave.
+    max_labels
+        K, the distinct labels of a case that count.
+    cases_per_person
+        c, the most cases of one person.
+
+    Raises
+    ------
+    InputError
+        If a parameter is out of its range.
     """
     if not 0 < delta < 1 or max_labels < 1 or cases_per_person < 1:
         raise InputError("labels need 0 < delta_dp < 1, max_labels >= 1 and cases_per_person >= 1")

@@ -81,6 +81,13 @@ def usual_order(epsilon: Fraction, activities: Sequence[str] | None) -> int:
 
     It is 2 from a hundredth of epsilon for each declared label on, else 1. A series has one order for its life, so no
     noisy count may choose it.
+
+    Parameters
+    ----------
+    epsilon
+        Epsilon of a release.
+    activities
+        The declared labels, if they are.
     """
     if activities is not None and 100 * epsilon < len(set(activities)):
         return 1
@@ -88,9 +95,23 @@ def usual_order(epsilon: Fraction, activities: Sequence[str] | None) -> int:
 
 
 def check(terms: Terms, design: Design, shape: Shape) -> None:
-    """Raise InputError if a series could not be drawn.
+    """Refuse a series that could not be drawn.
 
     Releases that add up need one alphabet, and no stage that selects the variants of one window.
+
+    Parameters
+    ----------
+    terms
+        The promise, and the most cases of one person.
+    design
+        Design of the model.
+    shape
+        How releases share their noise.
+
+    Raises
+    ------
+    InputError
+        If labels are not declared where they must be, variants have a share, or noise does not fit 64 bits.
     """
     if design.activities is None and not shape.factorized:
         raise InputError("releases add up over the same labels only: declare activities")
@@ -132,6 +153,15 @@ def times_scale(terms: Terms, design: Design, shape: Shape) -> float | None:
     """Return the scale of the noise of the times of each release, in units of 1 / UNIT.
 
     The result is None if no times leave.
+
+    Parameters
+    ----------
+    terms
+        The promise, and the most cases of one person.
+    design
+        Design of the model.
+    shape
+        How releases share their noise.
     """
     budget = StageBudget.summed(terms, design)
     if not budget.times:
@@ -148,6 +178,13 @@ def label_rule(terms: Terms, design: Design) -> LabelRule:
     A release that selects none leaves the choice to the next one, with fresh noise. A person with k of c cases in a
     release moves its weights by k / c of the distance, and the squares add up to at most its square; the chance of a
     label of that person alone is k / c of the delta (`models.dp.synthesis.labels`).
+
+    Parameters
+    ----------
+    terms
+        The promise, and the most cases of one person.
+    design
+        Design of the model.
     """
     budget = StageBudget.summed(terms, design)
     unscaled = LabelRule(Fraction(1), budget.delta_labels, design.max_labels, terms.cases_per_person)

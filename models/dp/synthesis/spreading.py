@@ -101,6 +101,17 @@ class Spread:
         """Spread so many cases over at most `pool` draws, each with its part, as one cell.
 
         It has no traces if no drawn trace has a label.
+
+        Parameters
+        ----------
+        drawn
+            How often a model drew each trace.
+        cases
+            Cases of the cell.
+        draw
+            Source of the choice among the draws.
+        pool
+            Most draws to use.
         """
         pooled = _pooled(drawn, draw, pool)
         times_drawn = np.asarray(list(pooled.values()), dtype=np.float64)
@@ -112,6 +123,13 @@ class Spread:
         """Return the traces with whole numbers of cases.
 
         Rounding keeps the sums of cells, and of all together, within one; each number is on average what it was.
+
+        Parameters
+        ----------
+        cases
+            float64[traces], cases of each trace.
+        draw
+            Source of the offset.
         """
         # Sums up to each trace are rounded with one random offset. So a sum over neighbouring traces is off
         # by less than one, and each number is rounded up with the chance of its fraction.
@@ -125,6 +143,11 @@ def pool_size(drawn: Mapping[Variant, int]) -> int:
 
     If the model has many variants, few draws repeat a trace, and a small pool has too few draws near the
     cases. If most draws repeat a trace, the others are mostly traces of noise, of which a small pool has few.
+
+    Parameters
+    ----------
+    drawn
+        How often the model drew each trace.
     """
     draws = sum(drawn.values())
     repeated = sum(n for n in drawn.values() if n > 1)

@@ -53,7 +53,13 @@ class VariantCounts:
         return cls(tuple(names), variants, amounts(simple.variant, simple.count, len(variants)))
 
     def without(self, excluded: Collection[Variant]) -> tuple[list[Variant], Ints]:
-        """Return the variants that are not in `excluded`, with their counts."""
+        """Return the variants that are not in `excluded`, with their counts.
+
+        Parameters
+        ----------
+        excluded
+            Variants as label codes.
+        """
         kept = [place for place, variant in enumerate(self.variants) if variant not in excluded]
         return [self.variants[place] for place in kept], self.counts[np.asarray(kept, dtype=np.int64)]
 
@@ -62,6 +68,13 @@ def only(log: EventLog, labels: Iterable[str]) -> EventLog:
     """Return the log without the events of other labels.
 
     It changes each case by itself; cases without events stay.
+
+    Parameters
+    ----------
+    log
+        The log.
+    labels
+        Labels of the events that stay.
     """
     kept_labels = set(labels)
     is_kept = np.asarray([str(value) in kept_labels for value in log.activity.values] + [False], dtype=np.bool_)
@@ -72,6 +85,15 @@ def merged(log: EventLog, labels: Iterable[str], other: str) -> EventLog:
     """Return the log with the label `other` instead of every label that is not in `labels`.
 
     It changes each case by itself.
+
+    Parameters
+    ----------
+    log
+        The log.
+    labels
+        Labels that stay as they are.
+    other
+        Label of all others. Missing activities stay missing.
     """
     kept_labels = set(labels)
     kept_labels.discard(other)  # it is a value of its own, whether the log has it or not

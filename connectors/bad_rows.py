@@ -65,7 +65,17 @@ class Fault:
 
     @classmethod
     def of(cls, rows: Any, cause: str, reason: str) -> list[Fault]:
-        """Return the fault as a list, which is empty if there are no rows."""
+        """Return the fault as a list, which is empty if there are no rows.
+
+        Parameters
+        ----------
+        rows
+            Numbers of the rows, from 0 on.
+        cause
+            The kind of fault, by which rows are counted.
+        reason
+            The sentence of the error.
+        """
         if not len(rows):
             return []
         return [cls(np.asarray(rows, dtype=np.int64), cause, reason)]
@@ -119,7 +129,13 @@ class BadRows:
             self.rows.append((place(), cause, text()))
 
     def refused(self, rows: int) -> InputError:
-        """Return the error that refuses a log of so many rows because of these."""
+        """Return the error that refuses a log of so many rows because of these.
+
+        Parameters
+        ----------
+        rows
+            Rows of the log, the bad ones among them.
+        """
         words = [self.refusal]
         if len(self) > 1:
             words.append(f"{len(self)} of {rows} rows cannot be read: {self.summary()}")
@@ -128,7 +144,15 @@ class BadRows:
         return InputError("; ".join(words))
 
     def renamed(self, path: str, name: str) -> None:
-        """Replace `path` by `name` in all places, if the user gave the log as `name`."""
+        """Replace `path` by `name` in all places, if the user gave the log as `name`.
+
+        Parameters
+        ----------
+        path
+            Path of the file that was read.
+        name
+            Name that messages have in its place.
+        """
         self.examples = {
             cause: [place.replace(path, name) for place in places] for cause, places in self.examples.items()
         }
@@ -158,7 +182,13 @@ class BadRows:
 
 
 def short_places(places: Iterable[str]) -> str:
-    """`log.csv: line 3, line 17`: a file is named once while it stays the same."""
+    """Return places as text, `log.csv: line 3, line 17`: a file is named once while it stays the same.
+
+    Parameters
+    ----------
+    places
+        Places such as `log.csv: line 3`.
+    """
     shown, last = [], None
     for place in places:
         file, sign, inside = place.rpartition(": line ")
@@ -173,7 +203,13 @@ def short_places(places: Iterable[str]) -> str:
 
 
 def fields_as_text(fields: Iterable[Any]) -> str:
-    """Return the fields of a row as one line of CSV; None is an empty field."""
+    """Return the fields of a row as one line of CSV; None is an empty field.
+
+    Parameters
+    ----------
+    fields
+        Values of one row.
+    """
     line = io.StringIO()
     csv.writer(line, lineterminator="").writerow("" if value is None else str(value) for value in fields)
     return line.getvalue()
@@ -182,8 +218,20 @@ def fields_as_text(fields: Iterable[Any]) -> str:
 def write(bad: BadRows, path: Path) -> None:
     """Write the rows that were left out to a file that only its owner can read.
 
-    The rows are raw data of persons, so the mode is 0600 from the first byte on, also where the file existed.
-    InputError where the file cannot be written.
+    The rows are raw data of persons, so the mode is 0600 from the first byte on, also where the file
+    existed.
+
+    Parameters
+    ----------
+    bad
+        The rows, with place and cause.
+    path
+        The file.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be written.
     """
     try:
         path.unlink(missing_ok=True)

@@ -40,7 +40,13 @@ _TOTALS = frozenset(
 
 
 def doubts(log: EventLog) -> list[str]:
-    """Return a sentence for each kind of doubtful case id and activity of a log; none names a case."""
+    """Return a sentence for each kind of doubtful case id and activity of a log; none names a case.
+
+    Parameters
+    ----------
+    log
+        A log of a source.
+    """
     rows_of_case = log.starts[1:] - log.starts[:-1]
     return [*doubtful_case_ids(log.case_ids, rows_of_case), *doubtful_activities(log.activity)]
 
@@ -74,7 +80,13 @@ def repeated_events(log: EventLog) -> list[str]:
 
 
 def repeated_rows(n_copies: int) -> str:
-    """Return the sentence on a number of rows that are copies."""
+    """Return the sentence on a number of rows that are copies.
+
+    Parameters
+    ----------
+    n_copies
+        Number of rows that are copies.
+    """
     return (
         f"{n_copies} rows are exact copies of an earlier row, and each counts as an event: if an export repeats rows, "
         "remove them first (pandas: drop_duplicates); if an activity can happen twice at one moment, keep them"
@@ -82,7 +94,13 @@ def repeated_rows(n_copies: int) -> str:
 
 
 def doubtful_activities(activity: Column) -> list[str]:
-    """Return a sentence on the activities that exports write for a missing one, and one on several spellings."""
+    """Return a sentence on the activities that exports write for a missing one, and one on several spellings.
+
+    Parameters
+    ----------
+    activity
+        Activity of each row.
+    """
     sentences = []
     n_rows, written = _missing_words(activity)
     if n_rows:

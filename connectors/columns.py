@@ -32,7 +32,18 @@ class ColumnNames:
 
     @classmethod
     def of(cls, columns: Mapping[str, str] | None) -> ColumnNames:
-        """Return the names of a mapping from parts to columns. XES names are the default."""
+        """Return the names of a mapping from parts to columns. XES names are the default.
+
+        Parameters
+        ----------
+        columns
+            Names of columns by part: case, activity, time, resource, lifecycle. Parts may be left out.
+
+        Raises
+        ------
+        InputError
+            If a part is unknown, or a column is given for two of case, activity and time.
+        """
         unknown = sorted(set(columns or {}) - {"case", "activity", "time", "resource", "lifecycle"})
         if unknown:
             raise InputError(f"columns: {', '.join(unknown)} unknown; map case, activity, time, resource or lifecycle")
@@ -86,6 +97,11 @@ _TIERS: Mapping[str, tuple[frozenset[str], ...]] = {
 def plain(name: str) -> str:
     """Return the name without case, blanks and signs.
 
+    Parameters
+    ----------
+    name
+        Name of a column. The XES names stay as they are.
+
     Examples
     --------
     >>> plain("Complete Timestamp")
@@ -100,7 +116,15 @@ def _bare(name: str) -> str:
 
 
 def candidates(header: Sequence[str], role: str) -> list[str]:
-    """Return the columns of the surest tier that has any."""
+    """Return the columns of the surest tier that has any.
+
+    Parameters
+    ----------
+    header
+        Names of the columns.
+    role
+        Part of the log: case, activity, time, resource or lifecycle.
+    """
     for tier in _TIERS[role]:
         matching = [name for name in header if plain(name) in tier]
         if matching:
@@ -169,6 +193,11 @@ def shape(text: str) -> str:
 
     An error may show it, since it does not show the value.
 
+    Parameters
+    ----------
+    text
+        The value.
+
     Examples
     --------
     >>> shape("31/12/2020 14:05")
@@ -183,7 +212,13 @@ def shape(text: str) -> str:
 
 
 def as_text(column: Column) -> Column:
-    """Return the same column with text values (`7` for 7)."""
+    """Return the same column with text values (`7` for 7).
+
+    Parameters
+    ----------
+    column
+        Values of any type.
+    """
     # Encoded again, since several values may have one text.
     texts = Column.encode([str(value) for value in column.values])
     recode = np.append(texts.codes, np.int32(MISSING))
@@ -199,6 +234,13 @@ def typed(column: Column, decimal_comma: bool = False) -> Column:
 
     Each text has to be exactly how Python writes that value. With `decimal_comma`, numbers with a decimal comma are
     floats too (`1.234,50`).
+
+    Parameters
+    ----------
+    column
+        A column of texts.
+    decimal_comma
+        Whether the file may write numbers with a decimal comma.
 
     Examples
     --------
@@ -238,7 +280,13 @@ def _commas(texts: Sequence[str]) -> bool:
 
 
 def as_numbers(column: Column) -> Column:
-    """Return texts with a decimal comma as floats; `1,50` and `1,5` are one value."""
+    """Return texts with a decimal comma as floats; `1,50` and `1,5` are one value.
+
+    Parameters
+    ----------
+    column
+        A column of texts, all of which are such numbers.
+    """
     values = Column.encode(float(text.replace(".", "").replace(",", ".")) for text in column.values)
     return Column(np.append(values.codes, np.int32(MISSING))[column.codes], values.values)
 
@@ -268,7 +316,18 @@ def constant_per_case(column: Column, starts: Ints) -> tuple[Column, int | None]
 
 
 def sorted_by_time(log: EventLog) -> EventLog:
-    """Return the log with the events of each case in time order; ties keep their order."""
+    """Return the log with the events of each case in time order; ties keep their order.
+
+    Parameters
+    ----------
+    log
+        The log.
+
+    Returns
+    -------
+    EventLog
+        The same object if its events are in this order already.
+    """
     follows_in_case = np.ones(log.n_events, dtype=bool)
     follows_in_case[log.starts[:-1][log.lengths > 0]] = False
     is_earlier = np.diff(log.time, prepend=log.time[:1]) < 0

@@ -114,6 +114,13 @@ def read(path: Path, reading: Reading) -> EventLog:
     """Return the log of a CSV file or of a folder of them.
 
     Errors are those of `connectors.frame.from_frame`, with file and line.
+
+    Parameters
+    ----------
+    path
+        The file or folder.
+    reading
+        Statements of the user about the file.
     """
     dialects, frame, place_of = read_parts(path, reading)
     names = names_of_log([str(name) for name in frame.columns], reading)
@@ -196,7 +203,20 @@ def table(path: Path, reading: Reading, *, check: bool = True) -> CsvTable:
 
 
 def dialect_of(path: Path, reading: Reading) -> Dialect:
-    """Return the format of one file, by its first lines. InputError if it is not a table."""
+    """Return the format of one file, by its first lines.
+
+    Parameters
+    ----------
+    path
+        The file.
+    reading
+        Statements of the user about the file.
+
+    Raises
+    ------
+    InputError
+        If it is not a table, or not in the given encoding.
+    """
     given_encoding = None if reading.encoding is None else _codec(reading.encoding)
     encoding = given_encoding or _encoding_of_head(path)
     try:

@@ -126,7 +126,13 @@ class UnknownTimesError(ValueError):
 
 
 def numbers(texts: Sequence[str]) -> bool:
-    """Return whether all texts are plain numbers, and not all are days (`20200131`)."""
+    """Return whether all texts are plain numbers, and not all are days (`20200131`).
+
+    Parameters
+    ----------
+    texts
+        Distinct texts of a column.
+    """
     return bool(texts) and all(_NUMBER.fullmatch(text) for text in texts) and not all(map(_is_compact_day, texts))
 
 
@@ -137,12 +143,29 @@ def _is_compact_day(text: str) -> bool:
 
 
 def durations(texts: Sequence[str]) -> bool:
-    """Return whether all texts are durations of ISO 8601: times since the start of their case."""
+    """Return whether all texts are durations of ISO 8601: times since the start of their case.
+
+    Parameters
+    ----------
+    texts
+        Distinct texts of a column.
+    """
     return bool(texts) and all(_DURATION.fullmatch(text) for text in texts)
 
 
 def lengths(texts: Sequence[str]) -> NDArray[np.int64]:
-    """Return durations of ISO 8601 in nanoseconds, exactly."""
+    """Return durations of ISO 8601 in nanoseconds, exactly.
+
+    Parameters
+    ----------
+    texts
+        Durations, such as `P1DT2H`.
+
+    Returns
+    -------
+    Ints
+        int64[texts].
+    """
     import pandas as pd
 
     return np.asarray([pd.Timedelta(text).as_unit("ns").value for text in texts], dtype=np.int64)
@@ -150,6 +173,11 @@ def lengths(texts: Sequence[str]) -> NDArray[np.int64]:
 
 def plan(texts: Sequence[str]) -> ColumnFormat:
     """Return the one reading that holds for all distinct texts of a column.
+
+    Parameters
+    ----------
+    texts
+        Distinct texts of a column.
 
     Raises
     ------
@@ -184,6 +212,11 @@ def plan_for_most(texts: Sequence[str]) -> tuple[ColumnFormat, list[int]] | None
     A text that is a time in only one order decides the order of the column, even against a majority. None if there is
     no reading.
 
+    Parameters
+    ----------
+    texts
+        Distinct texts of a column.
+
     Raises
     ------
     UnknownTimesError
@@ -214,12 +247,27 @@ def plan_for_most(texts: Sequence[str]) -> tuple[ColumnFormat, list[int]] | None
 
 
 def formats_in_order(texts: Sequence[str], order: str) -> list[str]:
-    """Return the format of strptime of each text, "" if it is not a time in this order."""
+    """Return the format of strptime of each text, "" if it is not a time in this order.
+
+    Parameters
+    ----------
+    texts
+        Texts of a column.
+    order
+        One of `ORDERS`.
+    """
     return [strptime_format(text, order) or "" for text in texts]
 
 
 def strptime_format(text: str, order: str) -> str | None:
     """Return the format of strptime of a text, or None if it is not a time.
+
+    Parameters
+    ----------
+    text
+        The text. Blanks around it do not count.
+    order
+        Order of day, month and year: one of `ORDERS`.
 
     Examples
     --------
@@ -272,7 +320,20 @@ def _directive(name: str, length: int, match: re.Match[str]) -> str:
 
 
 def moments_of(texts: Sequence[str], formats: Sequence[str]) -> Moments:
-    """Return each text by its own format of strptime, in ns; NaT if it does not fit."""
+    """Return each text by its own format of strptime, in ns; NaT if it does not fit.
+
+    Parameters
+    ----------
+    texts
+        Texts of a column.
+    formats
+        Format of each text, "" if it has none.
+
+    Returns
+    -------
+    Moments
+        datetime64[ns], on the clock that the text shows (UTC if it has a zone).
+    """
     result = np.full(len(texts), np.datetime64("NaT", "ns"))
     by_format: dict[str, list[int]] = {}
     for place, form in enumerate(formats):
@@ -288,6 +349,13 @@ def parsed(texts: Sequence[str], form: str) -> Moments:
 
     Times are in UTC if the format has a zone, and else on the clock of the file. NaT for a text that does not fit or
     is outside the years 1678 to 2261.
+
+    Parameters
+    ----------
+    texts
+        The texts. Blanks around them do not count.
+    form
+        The format.
 
     Raises
     ------
@@ -315,7 +383,13 @@ def parsed(texts: Sequence[str], form: str) -> Moments:
 
 
 def zoned(form: str) -> bool:
-    """Return whether a format of strptime reads a zone."""
+    """Return whether a format of strptime reads a zone.
+
+    Parameters
+    ----------
+    form
+        The format.
+    """
     return "%z" in form or "%Z" in form
 
 
@@ -348,6 +422,13 @@ def _plan_of_counts(texts: Sequence[str]) -> ColumnFormat:
 
 def excel_days(text: str, kind: str) -> np.datetime64:
     """Return the time of a day number of Excel, to the millisecond, which is the precision of a cell.
+
+    Parameters
+    ----------
+    text
+        The number, with a decimal point or comma.
+    kind
+        Epoch of the workbook: EXCEL (1900) or EXCEL_1904.
 
     Raises
     ------

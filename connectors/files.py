@@ -17,7 +17,13 @@ Writer = Callable[[Path], None]
 
 
 def bytes_writer(content: bytes) -> Writer:
-    """Return a writer of a file with this content."""
+    """Return a writer of a file with this content.
+
+    Parameters
+    ----------
+    content
+        The bytes.
+    """
 
     def write(path: Path) -> None:
         path.write_bytes(content)
@@ -32,11 +38,30 @@ class FileOps:
     """
 
     def write(self, path: Path, writer: Writer) -> None:
-        """Let `writer` write the file."""
+        """Let `writer` write the file.
+
+        Parameters
+        ----------
+        path
+            The file.
+        writer
+            Called with the path.
+        """
         writer(path)
 
     def fsync(self, path: Path) -> None:
-        """Make a file's bytes, or a directory's entries, durable."""
+        """Make a file's bytes, or a directory's entries, durable.
+
+        Parameters
+        ----------
+        path
+            The file or directory.
+
+        Raises
+        ------
+        OSError
+            Errors of the disk pass through.
+        """
         handle = os.open(path, os.O_RDONLY)
         try:
             os.fsync(handle)
@@ -44,16 +69,39 @@ class FileOps:
             os.close(handle)
 
     def rename_noreplace(self, source: Path, target: Path) -> None:
-        """Rename a directory; FileExistsError when the target exists, even as an empty directory."""
+        """Rename a directory, unless the target exists.
+
+        Parameters
+        ----------
+        source, target
+            Directories on one file system.
+
+        Raises
+        ------
+        FileExistsError
+            If the target exists, even as an empty directory.
+        """
         if not _renameat2(source, target):
             _rename_claimed(source, target)
 
     def replace(self, source: Path, target: Path) -> None:
-        """Rename a file over another, at once."""
+        """Rename a file over another, at once.
+
+        Parameters
+        ----------
+        source, target
+            Files on one file system.
+        """
         os.replace(source, target)
 
     def remove(self, path: Path) -> None:
-        """Remove a file."""
+        """Remove a file.
+
+        Parameters
+        ----------
+        path
+            The file.
+        """
         os.unlink(path)
 
     def stamp(self, path: Path, moment: int) -> None:
@@ -69,7 +117,13 @@ class FileOps:
         os.utime(path, ns=(moment, moment))
 
     def free_bytes(self, path: Path) -> int:
-        """Return the space left for an ordinary user on the file system of `path`, in bytes."""
+        """Return the space left for an ordinary user on the file system of `path`, in bytes.
+
+        Parameters
+        ----------
+        path
+            A file or directory that exists.
+        """
         return shutil.disk_usage(path).free
 
 

@@ -25,6 +25,13 @@ def parts(path: Path, suffixes: Sequence[str]) -> list[Path]:
     """Return the file itself, or the files of a folder with one of the suffixes.
 
     They are sorted by name. Hidden files and the manifest of a release are left out.
+
+    Parameters
+    ----------
+    path
+        A file or a folder.
+    suffixes
+        Suffixes in lower case, such as `.csv` and `.csv.gz`.
     """
     if not path.is_dir():
         return [path]
@@ -42,6 +49,18 @@ def joined(tables: Sequence[pd.DataFrame], places: Sequence[PlaceOfRow]) -> tupl
     """Return one table of the rows of all tables, and the place of each row.
 
     All tables must have the same columns, in any order.
+
+    Parameters
+    ----------
+    tables
+        One table a file, at least one.
+    places
+        For each table, a function from a row of it to its place.
+
+    Raises
+    ------
+    InputError
+        If two tables have different columns.
     """
     import pandas as pd
 
@@ -65,6 +84,13 @@ def joined(tables: Sequence[pd.DataFrame], places: Sequence[PlaceOfRow]) -> tupl
 
 def one_after_another(logs: Sequence[EventLog], folder: Path) -> EventLog:
     """Return logs of distinct cases as one log.
+
+    Parameters
+    ----------
+    logs
+        The logs in order, at least one.
+    folder
+        The folder, for the message.
 
     Raises
     ------

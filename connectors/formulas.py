@@ -20,6 +20,11 @@ def guarded(text: str) -> str:
 
     A quote is put before a text that would be a formula. `unguarded` restores the text.
 
+    Parameters
+    ----------
+    text
+        The text. Numbers stay as they are.
+
     References
     ----------
     OWASP, CSV injection.
@@ -28,5 +33,11 @@ def guarded(text: str) -> str:
 
 
 def unguarded(cell: str) -> str:
-    """Return the cell without the quote of `guarded`."""
+    """Return the cell without the quote of `guarded`.
+
+    Parameters
+    ----------
+    cell
+        Text of a cell.
+    """
     return cell[1:] if cell.startswith("'") and _FORMULA.match(cell) else cell

@@ -89,7 +89,15 @@ def from_frame(
 
 
 def names_of_log(header: Sequence[str], reading: Reading) -> ColumnNames:
-    """Return the names of the log's columns, and report those that were recognised."""
+    """Return the names of the log's columns, and report those that were recognised.
+
+    Parameters
+    ----------
+    header
+        Names of the columns.
+    reading
+        Statements of the user about the file; its `say` is told which columns were recognised.
+    """
     names = resolved(header, reading.columns)
     note = recognised_columns(header, reading.columns, names)
     if note:
@@ -164,13 +172,43 @@ def _taken(column: Column, order: Ints | None) -> Column:
 
 
 def check_columns(header: list[str], names: ColumnNames, source: str) -> None:
-    """Check that case, activity and time are among the columns, each name once."""
+    """Check that case, activity and time are among the columns, each name once.
+
+    Parameters
+    ----------
+    header
+        Names of the columns.
+    names
+        The names that the parts of the log have.
+    source
+        Name of the log in messages.
+
+    Raises
+    ------
+    InputError
+        If a column is missing, appears twice, or the header consists of values.
+    """
     check_names(header, names, source)
     _refuse_missing(_missing(header, names), header, source)
 
 
 def check_given_columns(header: list[str], columns: Mapping[str, str] | None, source: str) -> None:
-    """Check that the columns that the user named for parts of the log are in the header."""
+    """Check that the columns that the user named for parts of the log are in the header.
+
+    Parameters
+    ----------
+    header
+        Names of the columns.
+    columns
+        Names of columns by part, as the user gave them.
+    source
+        Name of the log in messages.
+
+    Raises
+    ------
+    InputError
+        If a column is missing; the message lists those that exist.
+    """
     missing = {role: name for role, name in (columns or {}).items() if name not in header}
     _refuse_missing(missing, header, source)
 
@@ -199,6 +237,13 @@ _NAMED_COLUMNS = 50
 def check_width(n_columns: int, source: str) -> None:
     """Refuse a table that has too many columns to be a log.
 
+    Parameters
+    ----------
+    n_columns
+        Number of columns.
+    source
+        Name of the log in messages.
+
     Raises
     ------
     InputError
@@ -212,7 +257,22 @@ def check_width(n_columns: int, source: str) -> None:
 
 
 def check_names(header: list[str], names: ColumnNames, source: str) -> None:
-    """Check that the header consists of names, each of them once, and not of too many."""
+    """Check that the header consists of names, each of them once, and not of too many.
+
+    Parameters
+    ----------
+    header
+        Names of the columns.
+    names
+        The names that the parts of the log have.
+    source
+        Name of the log in messages.
+
+    Raises
+    ------
+    InputError
+        If there are too many columns, one appears twice, or the header consists of values.
+    """
     check_width(len(header), source)
     if _missing(header, names):
         _check_header(header, source)
@@ -244,7 +304,13 @@ def _check_header(header: list[str], source: str) -> None:
 
 
 def encode(series: pd.Series) -> Column:
-    """Return a pandas column, coded. Null is missing, numpy scalars become Python's."""
+    """Return a pandas column, coded. Null is missing, numpy scalars become Python's.
+
+    Parameters
+    ----------
+    series
+        A column of a DataFrame.
+    """
     import pandas as pd
 
     if isinstance(series.dtype, pd.CategoricalDtype):
@@ -260,7 +326,13 @@ def encode(series: pd.Series) -> Column:
 
 
 def plain(value: Any) -> Any:
-    """Return a value of numpy or pandas as one of Python."""
+    """Return a value of numpy or pandas as one of Python.
+
+    Parameters
+    ----------
+    value
+        A scalar. A time that Python cannot hold becomes text.
+    """
     if hasattr(value, "to_pydatetime"):
         try:
             return value.to_pydatetime()
@@ -332,6 +404,16 @@ def flat_columns(log: EventLog) -> dict[str, Column]:
     """Return all columns of the log's table except case id, activity and time.
 
     They have one row per event, case by case.
+
+    Parameters
+    ----------
+    log
+        The log.
+
+    Returns
+    -------
+    dict
+        Columns by name: the resource, `case:X` for each case attribute X, then the event attributes.
 
     Raises
     ------

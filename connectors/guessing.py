@@ -107,7 +107,13 @@ TRIED = 200
 
 
 def looks_like_times(column: Column) -> bool:
-    """Return whether all but a few of the first values are times."""
+    """Return whether all but a few of the first values are times.
+
+    Parameters
+    ----------
+    column
+        The column of a file.
+    """
     from connectors.dates import ORDERS, UnknownTimesError, plan, plan_for_most, strptime_format
 
     texts = [str(value).strip() for value in column.values[:TRIED]]
@@ -149,7 +155,13 @@ _CLOCK_OF_DIGITS = re.compile(r"([01]?\d|2[0-3])[0-5]\d[0-5]\d", re.ASCII)
 
 
 def clocks(columns: Mapping[str, Column]) -> list[str]:
-    """Return the columns that hold the time of day alone: another column has the day."""
+    """Return the columns that hold the time of day alone: another column has the day.
+
+    Parameters
+    ----------
+    columns
+        Columns by name.
+    """
     names = []
     for name, column in columns.items():
         # Other numbers have five or six digits as well, so the name has to be one of times.
@@ -210,7 +222,13 @@ def _merged_case(free: Mapping[str, Column], *, is_alone: bool) -> Guess | None:
 
 
 def in_first_rows(column: Column) -> bool:
-    """Return whether each value is in one row, and rows without one follow: merged cells of a spreadsheet."""
+    """Return whether each value is in one row, and rows without one follow: merged cells of a spreadsheet.
+
+    Parameters
+    ----------
+    column
+        The column of a file.
+    """
     n_filled = int((column.codes >= 0).sum())
     if n_filled < 2 or n_filled != len(column.values):
         return False
@@ -218,7 +236,13 @@ def in_first_rows(column: Column) -> bool:
 
 
 def filled_down(column: Column) -> Column:
-    """Return the column as a reader of merged cells sees it; any other column as it is."""
+    """Return the column as a reader of merged cells sees it; any other column as it is.
+
+    Parameters
+    ----------
+    column
+        The column of a file.
+    """
     if not in_first_rows(column):
         return column
     rows = np.where(column.codes >= 0, np.arange(len(column)), 0)
@@ -243,12 +267,24 @@ def _activity(free: Mapping[str, Column], case: Column | None) -> Guess | None:
 
 
 def constant_in(column: Column, case: Column) -> bool:
-    """Return whether no case has two values of the column."""
+    """Return whether no case has two values of the column.
+
+    Parameters
+    ----------
+    column, case
+        Value and case of each row.
+    """
     return cases_with_several_values(column, case) == 0
 
 
 def cases_with_several_values(column: Column, case: Column) -> int:
-    """Return how many cases have rows with different values of the column."""
+    """Return how many cases have rows with different values of the column.
+
+    Parameters
+    ----------
+    column, case
+        Value and case of each row. Missing ones do not count.
+    """
     seen = (column.codes >= 0) & (case.codes >= 0)
     pairs = np.unique(np.stack([case.codes[seen], column.codes[seen]]), axis=1)
     values_of_case = np.unique(pairs[0], return_counts=True)[1]

@@ -25,6 +25,11 @@ def transition_of(text: str | None) -> str:
     """Return the transition in lower case.
 
     An event without one is atomic and counts as its completion.
+
+    Parameters
+    ----------
+    text
+        The transition as the event has it.
     """
     return (text or "").strip().lower() or COMPLETE
 
@@ -35,6 +40,13 @@ def activity_of(lifecycle: Lifecycle, activity: str, transition: str | None) -> 
     With `complete` and `start`, only events of this transition count, under their activity. With `both`, the two are
     separate events `A+start` and `A+complete` (the XES classifier of name and transition). Other transitions
     (schedule, suspend, ate_abort ...) are never events.
+
+    Parameters
+    ----------
+    lifecycle
+        Transitions that count.
+    activity, transition
+        Activity and transition of the event.
     """
     counted_as = transition_of(transition)
     if lifecycle == "both":

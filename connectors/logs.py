@@ -43,7 +43,18 @@ _INSTEAD = {
 
 
 def suffix_of(path: Path) -> str:
-    """Return the one of `SUFFIXES` that the file has. InputError if it has none."""
+    """Return the one of `SUFFIXES` that a file has.
+
+    Parameters
+    ----------
+    path
+        The file.
+
+    Raises
+    ------
+    InputError
+        If it has none.
+    """
     return _suffix(path, SUFFIXES)
 
 
@@ -60,6 +71,11 @@ def kind_of_log(path: Path) -> str:
     """Return the kind of a file: .xes, .csv, .parquet or .ocel.
 
     For a folder it is the kind of all its files.
+
+    Parameters
+    ----------
+    path
+        A file or a folder.
 
     Raises
     ------
@@ -206,6 +222,18 @@ def read_released(path: Path, reading: Reading) -> EventLog:
     """Read a log that may be a release of the log that `reading` describes.
 
     Releases have the column names of XES and times with a zone, so the statements about the original need not fit them.
+
+    Parameters
+    ----------
+    path
+        The log.
+    reading
+        Statements of the user about the original. They are tried first.
+
+    Raises
+    ------
+    InputError
+        If neither these statements nor those of a release fit; the error is that of the former.
     """
     try:
         return read_log(path, reading=reading)
@@ -217,7 +245,13 @@ def read_released(path: Path, reading: Reading) -> EventLog:
 
 
 def read_back(path: Path) -> EventLog:
-    """Return the log of a file that `write_log` has just written."""
+    """Return the log of a file that `write_log` has just written.
+
+    Parameters
+    ----------
+    path
+        The file.
+    """
     if suffix_of(path) == ".xes":
         from connectors import xes
 
@@ -234,6 +268,11 @@ def declared_times(path: Path) -> str | None:
     """Return the meaning of a release's times (`time_basis` of `write_log`).
 
     None if the file does not state it: CSV has no place for it, and other programs do not write it.
+
+    Parameters
+    ----------
+    path
+        The log.
     """
     if not path.is_file():
         return None
@@ -255,6 +294,11 @@ def has_no_event(path: Path) -> bool:
     """Return whether a log that `write_log` wrote has no event; a file that is gone or damaged counts as one that has.
 
     It stops at the first event.
+
+    Parameters
+    ----------
+    path
+        The file.
     """
     suffix = suffix_of(path)
     try:

@@ -89,7 +89,18 @@ class Objects:
         return {kind: (objects[kind], len(events.get(kind, ()))) for kind in sorted(objects)}
 
     def effects(self, kind: str) -> list[str]:
-        """Return sentences about the effects of flattening by a type on counts."""
+        """Return sentences about the effects of flattening by a type on counts.
+
+        Parameters
+        ----------
+        kind
+            Object type whose objects are the cases.
+
+        Returns
+        -------
+        list of str
+            How many events are left out, convergence, and divergence.
+        """
         related: dict[str, dict[str, set[str]]] = {}
         for event, thing in self.relations:
             related.setdefault(event, {}).setdefault(self.types[thing], set()).add(thing)
@@ -138,9 +149,21 @@ class Objects:
 
 
 def read(path: Path, reading: Reading) -> EventLog:
-    """Return the flattened log.
+    """Return the log of an object-centric file, flattened by one object type.
 
-    InputError names the object types if none, or an unknown one, is given.
+    Parameters
+    ----------
+    path
+        The file.
+    reading
+        Statements of the user about the file, with the object type.
+
+    Raises
+    ------
+    InputError
+        If no object type or an unknown one is given; the message lists them.
+    NoEventsError
+        If no event has an object of the type.
     """
     import pandas as pd
 
@@ -198,7 +221,15 @@ def _flattened(path: Path, kind: str, objects: Objects) -> Any:
 def objects_of(path: Path) -> Objects:
     """Return events, objects and their relations.
 
-    InputError, with the place, if the file is not OCEL 2.0.
+    Parameters
+    ----------
+    path
+        A file of JSON, XML or SQLite; its suffix decides.
+
+    Raises
+    ------
+    InputError
+        If the file is not OCEL 2.0; the message has the place.
     """
     suffix = path.suffix.lower()
     if suffix in JSON:
@@ -238,7 +269,15 @@ def _checked(
 
 
 def version_1(path: Path, kind: str) -> str:
-    """Return the message for a log of OCEL 1.0, with the command that converts it."""
+    """Return the message for a log of OCEL 1.0, with the command that converts it.
+
+    Parameters
+    ----------
+    path
+        The file.
+    kind
+        Format in which pm4py reads and writes it: `json`, `xml` or `sqlite`.
+    """
     new = f"{path.stem}-ocel2.{kind}"
     return (
         f'{path}: OCEL 1.0, and OCEL 2.0 is read; convert it with pm4py: python -c "import pm4py; '

@@ -28,7 +28,13 @@ _LEVEL = 3
 
 
 def clean(text: str) -> str:
-    """Return the text with U+FFFD in place of control characters and lone surrogates, which XML 1.0 cannot hold."""
+    """Return the text with U+FFFD in place of control characters and lone surrogates, which XML 1.0 cannot hold.
+
+    Parameters
+    ----------
+    text
+        Any text.
+    """
     return text if text.isprintable() else _UNWRITABLE.sub("\ufffd", text)
 
 
@@ -36,6 +42,11 @@ def isoformat(time: Ints) -> list[str]:
     """Return UTC times with zone, exactly.
 
     They have milliseconds, or as many digits as the finest time of the column needs.
+
+    Parameters
+    ----------
+    time
+        int64, nanoseconds since 1970-01-01 UTC.
     """
     units: dict[int, Literal["ms", "us", "ns"]] = {3: "ms", 6: "us", 9: "ns"}
     unit = units[fraction_digits(time)]
@@ -44,7 +55,13 @@ def isoformat(time: Ints) -> list[str]:
 
 
 def fraction_digits(time: Ints) -> int:
-    """Return the digits of a second that the finest time of a column needs: 3, 6 or 9."""
+    """Return the digits of a second that the finest time of a column needs: 3, 6 or 9.
+
+    Parameters
+    ----------
+    time
+        int64, nanoseconds.
+    """
     if not np.any(time % 1_000_000):
         return 3
     return 6 if not np.any(time % 1_000) else 9
@@ -93,6 +110,11 @@ def isoformat_rows(time: Ints, fraction: int, before: bytes, after: bytes) -> np
 def isodurations(time: Ints) -> list[str]:
     """Return times since the start of their case as durations of ISO 8601, exactly.
 
+    Parameters
+    ----------
+    time
+        int64, nanoseconds.
+
     Raises
     ------
     InputError
@@ -109,7 +131,18 @@ def isodurations(time: Ints) -> list[str]:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Yield a temporary path, which replaces `path` at the end of the block, or is removed after an error."""
+    """Yield a temporary path, which replaces `path` at the end of the block, or is removed after an error.
+
+    Parameters
+    ----------
+    path
+        The file to make or replace.
+
+    Raises
+    ------
+    VeilstreamError
+        If it cannot be written (`models.errors.kind_of`).
+    """
     draft = path.with_name(f".{path.name}.draft")
     try:
         yield draft
@@ -125,6 +158,11 @@ def writing(path: Path) -> Iterator[IO[str]]:
     """Yield a UTF-8 text stream, packed if the name ends in `.gz`.
 
     The gzip header has no name and no time: the bytes depend on the text alone.
+
+    Parameters
+    ----------
+    path
+        The file to make or replace, at the end of the block.
     """
     with writing_bytes(path) as raw:
         stream = io.TextIOWrapper(raw, encoding="utf-8", newline="", write_through=False)
@@ -135,7 +173,13 @@ def writing(path: Path) -> Iterator[IO[str]]:
 
 @contextmanager
 def writing_bytes(path: Path) -> Iterator[IO[bytes]]:
-    """Yield a stream of bytes, as `writing` does for text."""
+    """Yield a stream of bytes, as `writing` does for text.
+
+    Parameters
+    ----------
+    path
+        The file to make or replace, at the end of the block.
+    """
     with replacing(path) as draft, draft.open("wb") as raw:
         if path.suffix.lower() == ".gz":
             with gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0, compresslevel=_LEVEL) as packed:

@@ -39,6 +39,13 @@ def read(path: Path, reading: Reading) -> EventLog:
     """Return the log of a Parquet file.
 
     Errors are those of `connectors.frame.from_frame`, with file and row (1 is the first).
+
+    Parameters
+    ----------
+    path
+        The file, or a folder of files.
+    reading
+        Statements of the user about the file.
     """
     import pyarrow as pa
 
@@ -57,6 +64,13 @@ def read_row_groups(path: Path, reading: Reading) -> EventLog | None:
     """Return the log of a file of texts and one time in UTC, or None.
 
     None means that the file has to be read as a table.
+
+    Parameters
+    ----------
+    path
+        The file.
+    reading
+        Statements of the user about the file.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -284,7 +298,17 @@ def write(log: EventLog, path: Path, metadata: Mapping[str, Any] | None = None, 
 
 
 def table(log: EventLog, metadata: Mapping[str, Any] | None = None, *, durations: bool = False) -> pa.Table:
-    """Return the table that `write` writes."""
+    """Return the table that `write` writes.
+
+    Parameters
+    ----------
+    log
+        The log.
+    metadata
+        Entries of the file's metadata, as JSON.
+    durations
+        Whether times are written as durations since the start of their case.
+    """
     return next(_tables(log, metadata, durations=durations, rows=max(log.n_events, 1)))
 
 

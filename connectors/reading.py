@@ -87,6 +87,11 @@ class Reading:
         """Return the same settings with a collector of bad rows, and that collector.
 
         Each reading has one collector.
+
+        Parameters
+        ----------
+        source
+            Name of the log, for a new collector.
         """
         bad = self.bad_rows
         if bad is None:

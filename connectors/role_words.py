@@ -29,6 +29,11 @@ def shipped() -> Patterns:
 def extended(path: Path | None) -> Patterns:
     """Return the words of the package together with those of a user's file of the same form.
 
+    Parameters
+    ----------
+    path
+        The user's file, if there is one.
+
     Raises
     ------
     InputError
@@ -45,7 +50,15 @@ def extended(path: Path | None) -> Patterns:
 
 
 def role_of(name: str, patterns: Patterns) -> str | None:
-    """Return the first role that a word, or several words in a row, of a column's name suggests."""
+    """Return the first role that a word, or several words in a row, of a column's name suggests.
+
+    Parameters
+    ----------
+    name
+        Name of a column.
+    patterns
+        Words by role, with `*` and `?`.
+    """
     runs = list(_runs(words_of(name)))
     for role in ROLES:
         if any(fnmatchcase(run, pattern) for run in runs for pattern in patterns[role]):
@@ -54,7 +67,13 @@ def role_of(name: str, patterns: Patterns) -> str | None:
 
 
 def words_of(name: str) -> list[str]:
-    """Split a name at signs and at capitals, in lower case and without accents."""
+    """Split a name at signs and at capitals, in lower case and without accents.
+
+    Parameters
+    ----------
+    name
+        Name of a column.
+    """
     parted = re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", " ", name)
     return re.findall(r"[a-z]+|\d+", _folded(parted))
 

@@ -104,7 +104,15 @@ def readable_times(series: pd.Series, name: str, reading: Reading, place_of: Pla
 
 
 def zoneless(place: str, name: str) -> InputError:
-    """Return the error for a time without a zone."""
+    """Return the error for a time without a zone.
+
+    Parameters
+    ----------
+    place
+        Place of the row.
+    name
+        Name of the column.
+    """
     return InputError(f"{place}: {name} has no time zone; {bad_rows.NAME_THE_ZONE}")
 
 

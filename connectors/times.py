@@ -29,7 +29,18 @@ class ZonelessError(ValueError):
 
 
 def zone(name: str | None) -> tzinfo | None:
-    """Return the time zone of an IANA name, or None for None. InputError if it is unknown."""
+    """Return the time zone of an IANA name, or None for None.
+
+    Parameters
+    ----------
+    name
+        The name.
+
+    Raises
+    ------
+    InputError
+        If it is unknown.
+    """
     return None if name is None else time_zone(name)
 
 
@@ -80,6 +91,16 @@ def parser(local_zone: str | None) -> Callable[[str], int]:
     The function raises `ZonelessError` for a time without a zone if `local_zone` is None, and ValueError for another
     text that is not a time. A local time that the change to winter time repeats is read as its first occurrence, and
     one that the change to summer time skips as if the clocks had not changed yet.
+
+    Parameters
+    ----------
+    local_zone
+        IANA name of the zone of times without one. None: they are refused.
+
+    Raises
+    ------
+    InputError
+        If the zone is unknown.
     """
     local = zone(local_zone)
     fromiso = datetime.fromisoformat
@@ -113,7 +134,15 @@ def parser(local_zone: str | None) -> Callable[[str], int]:
 
 
 def parser_that_notes(local_zone: str, clock_times: array[int]) -> Callable[[str], int]:
-    """Return `parser(local_zone)`, which also adds the local time of each text without a zone to `clock_times`."""
+    """Return `parser(local_zone)`, which also adds the local time of each text without a zone to `clock_times`.
+
+    Parameters
+    ----------
+    local_zone
+        IANA name of the zone of times without one.
+    clock_times
+        Nanoseconds that the clock showed, as if it showed UTC; extended by each call.
+    """
     parse, parse_with_zone, parse_in_utc = parser(local_zone), parser(None), parser("UTC")
 
     def parse_and_note(text: str) -> int:
@@ -159,6 +188,11 @@ def offset_minutes(text: str) -> int:
     """Return the minutes ahead of UTC of a time that ends with `text`.
 
     `+02:00` is 120; a text without such an offset is 0.
+
+    Parameters
+    ----------
+    text
+        Text of a time.
     """
     match = re.search(r"([+-])(\d{2}):(\d{2})$", text, re.ASCII)
     if match is None:

@@ -63,6 +63,11 @@ class TagReader:
 
         The loop runs for every tag of the file, so its state is in local variables, and the most frequent tags are
         read here: known attributes, times as programs write them, and the begin and end of an event.
+
+        Parameters
+        ----------
+        tags_of_chunk
+            Tags as they are written (`xes_stream.tags`).
         """
         look_up = self._seen.get
         time_prefix, begin_of_time = self._time_prefix, len(self._time_prefix)
@@ -201,6 +206,17 @@ def quickly(
 
     It imports compiled code, and on long logs then takes a quarter of the time. If kernels run as plain Python,
     expat is faster.
+
+    Parameters
+    ----------
+    path
+        The file.
+    names
+        Names of case id, activity, time and resource.
+    timezone
+        IANA name of the zone of times without one. None: they are refused.
+    clock_times
+        Extended by the local time of each time without a zone (`times.parser_that_notes`).
     """
     from models.compiled import runs_plainly
 

@@ -47,7 +47,15 @@ CONVERT: dict[str, Callable[[str], Any]] = {
 
 
 def lacking(place: str, name: str) -> str:
-    """Return the message for a trace or event without a required attribute."""
+    """Return the message for a trace or event without a required attribute.
+
+    Parameters
+    ----------
+    place
+        Place of the trace or event.
+    name
+        Name of the attribute.
+    """
     return f"{place}: no {name}; every trace and event needs one (name other columns with --columns)"
 
 
@@ -83,7 +91,13 @@ class Sparse:
         self.append = self._entries.append
 
     def extend(self, rows: Ints, codes: Ints) -> None:
-        """Add many entries."""
+        """Add many entries.
+
+        Parameters
+        ----------
+        rows, codes
+            int64[n], row of each entry, ascending, and code of its text.
+        """
         self._entries.frombytes(((rows << 32) + codes).tobytes())
 
     @property
@@ -100,6 +114,13 @@ class Sparse:
         """Return the dense column of `size` rows.
 
         Texts of equal value (1.0, 1.00) share a code; None and NaN are missing.
+
+        Parameters
+        ----------
+        size
+            Number of rows.
+        convert
+            Makes the value of a text.
         """
         values = Column.encode(convert(text) for text in self.index)
         codes = np.full(size, MISSING, dtype=np.int32)
@@ -168,7 +189,15 @@ class Collector:
         return 0
 
     def event_column(self, tag: str, key: str) -> Sparse:
-        """Return the column of an event attribute; a new one for a new element and key."""
+        """Return the column of an event attribute; a new one for a new element and key.
+
+        Parameters
+        ----------
+        tag
+            Name of the element, which is the type.
+        key
+            Name of the attribute.
+        """
         column = self.event_columns.get((key, tag))
         if column is None:
             self._count()
@@ -181,7 +210,13 @@ class Collector:
             raise ValueError(f"more than {_MOST_ATTRIBUTES} different attributes; are data used as names?")
 
     def count_nested(self, pair: tuple[str, str] | None) -> None:
-        """Count an attribute inside another one, a list or a container. Its value has no column, and is not read."""
+        """Count an attribute inside another one, a list or a container. Its value has no column, and is not read.
+
+        Parameters
+        ----------
+        pair
+            Key and value of the attribute; None if it lacks one, and is not counted.
+        """
         if pair is None:
             return
         key, _ = pair
@@ -202,7 +237,15 @@ class Collector:
         )
 
     def case_attribute(self, tag: str, pair: tuple[str, str] | None) -> None:
-        """Add an attribute to the current trace."""
+        """Add an attribute to the current trace.
+
+        Parameters
+        ----------
+        tag
+            Name of the element, which is the type. Elements of other types are left out.
+        pair
+            Key and value of the attribute; None if it lacks one, and is left out.
+        """
         kind = local(tag)
         if pair is None or kind not in CONVERT:
             return
@@ -211,7 +254,15 @@ class Collector:
         column.append(((len(self.starts) - 1) << 32) + column.index[text])
 
     def case_column(self, key: str, kind: str) -> Sparse:
-        """Return the column of a trace attribute; a new one for a new key and type."""
+        """Return the column of a trace attribute; a new one for a new key and type.
+
+        Parameters
+        ----------
+        key
+            Name of the attribute.
+        kind
+            Its type, the element without a prefix.
+        """
         column = self.case_columns.get((key, kind))
         if column is None:
             self._count()

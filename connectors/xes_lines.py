@@ -298,7 +298,17 @@ def no_lines() -> DistinctLines:
 
 
 def with_room(lines: DistinctLines, more: int, size: int) -> DistinctLines:
-    """Return the same lines with room for so many more of them, and for so many more bytes."""
+    """Return the same lines with room for so many more of them, and for so many more bytes.
+
+    Parameters
+    ----------
+    lines
+        Distinct lines so far.
+    more
+        Number of further lines.
+    size
+        Bytes of these lines.
+    """
     count = int(lines.n_lines[0])
     most, used = count + more, int(lines.begin[count])
     slots, hashes = lines.slots, lines.hashes

@@ -39,6 +39,11 @@ DEEPEST = 256
 def opened(path: Path) -> Iterator[IO[bytes]]:
     """Open the bytes of a file, unpacked if its name ends in `.gz`.
 
+    Parameters
+    ----------
+    path
+        The file.
+
     Raises
     ------
     InputError
@@ -81,6 +86,16 @@ def tags(path: Path) -> Iterator[list[str]]:
     as in `elements`, but makes no list of attributes, and the callback is a list's append: most tags of a log are
     repetitions, and the caller knows those by their text. This takes half the time of `elements`. A list is valid
     until the next one.
+
+    Parameters
+    ----------
+    path
+        The file.
+
+    Raises
+    ------
+    InputError
+        If the file is not well-formed XML, or cannot be read.
     """
     tags_of_chunk: list[str] = []
     parser = expat.ParserCreate("utf-8")
@@ -97,6 +112,13 @@ def line_of(path: Path, number: int) -> int:
     """Return the line on which tag `number` (from 0) of `tags` begins.
 
     The file is read once more.
+
+    Parameters
+    ----------
+    path
+        The file.
+    number
+        Number of the tag.
     """
     parser, counted, lines = expat.ParserCreate("utf-8"), count(), [0]
 
@@ -161,7 +183,13 @@ def _as_utf8(stream: IO[bytes], path: Path) -> Callable[[int], bytes]:
 
 
 def declared_encoding(head: bytes) -> str | None:
-    """Return the encoding by byte order mark or declaration; None for UTF-8 and ASCII."""
+    """Return the encoding by byte order mark or declaration; None for UTF-8 and ASCII.
+
+    Parameters
+    ----------
+    head
+        First bytes of the file.
+    """
     for begin, name in (
         (codecs.BOM_UTF16, "utf-16"),
         (b"\xfe\xff", "utf-16"),
@@ -190,14 +218,35 @@ def _parse(parser: expat.XMLParserType, chunk: bytes, final: bool, path: Path) -
 
 
 def refusal(error: Exception, path: Path, line: int) -> InputError:
-    """Return the error for input that a callback could not read, with file and line."""
+    """Return the error for input that a callback could not read, with file and line.
+
+    Parameters
+    ----------
+    error
+        The error of the callback.
+    path, line
+        Place of the tag.
+    """
     if isinstance(error, ZonelessError):
         error = ValueError(f"{ZONELESS}; {NAME_THE_ZONE}")
     return InputError(f"{path}: line {line}: {error}")
 
 
 def check_shape(tag: str, depth: int) -> None:
-    """Raise ValueError if a start tag cannot be part of a log."""
+    """Refuse a start tag that cannot be part of a log.
+
+    Parameters
+    ----------
+    tag
+        Name of the element.
+    depth
+        Its depth; the root element has 1.
+
+    Raises
+    ------
+    ValueError
+        If the root element is another one, or elements are nested too deep.
+    """
     if depth == 1 and local(tag) != "log":
         raise ValueError("XML, but no XES log: the root element is not <log>")
     if depth > DEEPEST:
@@ -205,18 +254,36 @@ def check_shape(tag: str, depth: int) -> None:
 
 
 def local(tag: str) -> str:
-    """Return the tag without its namespace prefix."""
+    """Return the tag without its namespace prefix.
+
+    Parameters
+    ----------
+    tag
+        Name of an element.
+    """
     return tag.rpartition(":")[2]
 
 
 def key_value(attributes: list[str]) -> tuple[str, str] | None:
-    """Return `key` and `value` of an attribute's element; None if one is missing."""
+    """Return `key` and `value` of an attribute's element; None if one is missing.
+
+    Parameters
+    ----------
+    attributes
+        Names and values in turn.
+    """
     pairs = dict(zip(attributes[::2], attributes[1::2], strict=True))
     return (pairs["key"], pairs["value"]) if "key" in pairs and "value" in pairs else None
 
 
 def attribute(written: str) -> tuple[str, tuple[str, str] | None]:
-    """Return the element, and its (key, value) or None, of a start tag of `tags`."""
+    """Return the element, and its (key, value) or None, of a start tag of `tags`.
+
+    Parameters
+    ----------
+    written
+        The tag as it is written.
+    """
     plain = _PLAIN.fullmatch(written)
     if plain is not None:
         tag, key, value = plain.groups()

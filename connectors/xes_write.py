@@ -40,7 +40,13 @@ class Texts(NamedTuple):
 
     @classmethod
     def of(cls, texts: Sequence[bytes]) -> Texts:
-        """Return the texts, in their order."""
+        """Return the texts, in their order.
+
+        Parameters
+        ----------
+        texts
+            UTF-8 each.
+        """
         begin = np.zeros(len(texts) + 1, dtype=np.int64)
         np.cumsum(np.fromiter(map(len, texts), dtype=np.int64, count=len(texts)), out=begin[1:])
         return cls(np.frombuffer(bytearray(b"".join(texts)), dtype=np.uint8), begin)

@@ -11,7 +11,13 @@ from connectors.kafka.events import Poison
 
 
 def is_schema(text: str) -> bool:
-    """Return whether a JSON text is an Avro schema that needs no other."""
+    """Return whether a JSON text is an Avro schema that needs no other.
+
+    Parameters
+    ----------
+    text
+        The schema.
+    """
     import fastavro
 
     try:

@@ -48,6 +48,16 @@ class Credentials(BaseModel):
     def secret(self, name: str) -> str | None:
         """Return a secret, from its setting or from its file.
 
+        Parameters
+        ----------
+        name
+            Name of the setting; the setting of its file ends in `_file`.
+
+        Returns
+        -------
+        str or None
+            None if neither is set.
+
         Raises
         ------
         InputError

@@ -48,13 +48,24 @@ class RowChange(NamedTuple):
         return self.tables[0] if self.tables else None
 
     def value(self, column: str) -> Any:
-        """Return the value of a column after the change, or before a delete."""
+        """Return the value of a column after the change, or before a delete.
+
+        Parameters
+        ----------
+        column
+            Name of the column.
+        """
         return None if self.row is None else self.row.get(column)
 
     def changed(self, column: str) -> bool:
         """Return whether the change gave a column another value.
 
         In an update the rows are compared; otherwise the column must have a value.
+
+        Parameters
+        ----------
+        column
+            Name of the column.
 
         Raises
         ------
@@ -89,6 +100,11 @@ class RowChange(NamedTuple):
 
 def change(record: Any) -> RowChange:
     """Return the change of a decoded record.
+
+    Parameters
+    ----------
+    record
+        The record, with or without the wrapper of Kafka Connect (`schema`, `payload`).
 
     Raises
     ------

@@ -167,7 +167,13 @@ class DecodedBatch:
         return self.case, self.activity, self.time_ns, self.resource, self.attributes, self.event_id, self.end
 
     def without(self, places: Mapping[int, str]) -> DecodedBatch:
-        """Return the batch with some more records refused, each for its reason."""
+        """Return the batch with some more records refused, each for its reason.
+
+        Parameters
+        ----------
+        places
+            Reason by place of a record in the batch.
+        """
         kept = [row for row, place in enumerate(self.place) if place not in places]
         columns = [[column[row] for row in kept] for column in (self.place, *self.columns)]
         return DecodedBatch(*columns, refused={**self.refused, **places}, left_out=self.left_out)
@@ -208,6 +214,13 @@ def decode_one_by_one(events_of: Callable[[SourceMessage], Sequence[SourceEvent]
 
 def kept_activity(lifecycle: Lifecycle, activity: str, transition: str | None) -> str:
     """Return the activity under which an event of this transition counts.
+
+    Parameters
+    ----------
+    lifecycle
+        Transitions that count.
+    activity, transition
+        Activity and transition of the event.
 
     Raises
     ------
@@ -276,7 +289,13 @@ class JsonDecoder:
         ]
 
     def decode(self, messages: Sequence[SourceMessage]) -> DecodedBatch:
-        """Decode a batch. Records that are not events are refused, each with its reason."""
+        """Decode a batch. Records that are not events are refused, each with its reason.
+
+        Parameters
+        ----------
+        messages
+            Records of source topics.
+        """
         table = _Table(messages)
         self._open_envelopes(table)
         table.convert("body", self._read, (msgspec.DecodeError, UnicodeDecodeError, RecursionError), _json_reason)
@@ -517,6 +536,13 @@ def _refuse_twice(rename: Mapping[str, str]) -> None:
 
 def check_value(value: Any, depth: int = 0) -> None:
     """Check that files and checkpoints can hold a value.
+
+    Parameters
+    ----------
+    value
+        A value as JSON has it.
+    depth
+        Lists and objects around it.
 
     Raises
     ------

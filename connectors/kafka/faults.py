@@ -18,7 +18,18 @@ NOT_ALLOWED = "the broker does not allow it; `veilstream topics acls` prints the
 
 @contextmanager
 def explained(source: Source) -> Iterator[None]:
-    """Raise a client's error within the block translated by `fault`."""
+    """Raise a client's error within the block translated by `fault`.
+
+    Parameters
+    ----------
+    source
+        Configuration of the broker, which the message names.
+
+    Raises
+    ------
+    UnavailableError, InputError
+        As `fault` makes them.
+    """
     from kafka import errors
 
     with failed_connections() as connections:
@@ -52,7 +63,13 @@ class FailedConnections(logging.Handler):
         self.last: Exception | None = None
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Keep the error that a line of the client's log has as an argument; its text is not read."""
+        """Keep the error that a line of the client's log has as an argument; its text is not read.
+
+        Parameters
+        ----------
+        record
+            A line of the client's log.
+        """
         from kafka import errors
 
         arguments = record.args if isinstance(record.args, tuple) else ()
@@ -65,28 +82,52 @@ class FailedConnections(logging.Handler):
 
 
 def refused_credentials(error: Exception | None) -> bool:
-    """Return whether the broker does not accept user and password, or the way in which they are given."""
+    """Return whether the broker does not accept user and password, or the way in which they are given.
+
+    Parameters
+    ----------
+    error
+        An error of the client, or None.
+    """
     from kafka import errors
 
     return isinstance(error, errors.SaslAuthenticationFailedError | errors.UnsupportedSaslMechanismError)
 
 
 def of_the_client(error: Exception) -> bool:
-    """Return whether an error comes from the broker or the client, and not from the program around them."""
+    """Return whether an error comes from the broker or the client, and not from the program around them.
+
+    Parameters
+    ----------
+    error
+        Any error.
+    """
     from kafka import errors
 
     return isinstance(error, errors.KafkaError)
 
 
 def may_pass(error: Exception) -> bool:
-    """Return whether the client expects that trying again can help."""
+    """Return whether the client expects that trying again can help.
+
+    Parameters
+    ----------
+    error
+        An error of the client.
+    """
     from kafka import errors
 
     return isinstance(error, errors.RetriableError)
 
 
 def undecodable(error: Exception) -> bool:
-    """Return whether records were fetched and cannot be decoded: a damaged batch, or a codec without its package."""
+    """Return whether records were fetched and cannot be decoded: a damaged batch, or a codec without its package.
+
+    Parameters
+    ----------
+    error
+        An error raised while records were fetched.
+    """
     from kafka import errors
 
     if isinstance(error, errors.CorruptRecordError | errors.UnsupportedCodecError):
@@ -96,7 +137,13 @@ def undecodable(error: Exception) -> bool:
 
 
 def too_large(error: BaseException) -> bool:
-    """Return whether a record is larger than the broker or the producer accepts."""
+    """Return whether a record is larger than the broker or the producer accepts.
+
+    Parameters
+    ----------
+    error
+        An error of a client.
+    """
     # kafka-python and aiokafka have a class of their own of this name.
     return type(error).__name__ == "MessageSizeTooLargeError"
 
@@ -155,7 +202,13 @@ NAME_OF_A_TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
 
 def not_allowed(error: BaseException) -> VeilstreamError | None:
-    """Return one line about a permission or a size that the broker refuses; None for other errors."""
+    """Return one line about a permission or a size that the broker refuses; None for other errors.
+
+    Parameters
+    ----------
+    error
+        An error of a client. Its arguments may name topics.
+    """
     if too_large(error):
         return VeilstreamError(f"the broker {TOO_LARGE}")
     kind = FORBIDDEN.get(type(error).__name__)
@@ -169,7 +222,13 @@ def not_allowed(error: BaseException) -> VeilstreamError | None:
 
 
 def forbidden(error: BaseException) -> bool:
-    """Return whether the broker does not give us a permission."""
+    """Return whether the broker does not give us a permission.
+
+    Parameters
+    ----------
+    error
+        An error of a client.
+    """
     return type(error).__name__ in FORBIDDEN
 
 

@@ -72,7 +72,13 @@ class Lineage:
 
 
 def leader_epochs(data: bytes) -> Iterator[int]:
-    """Yield the leader epoch of each record batch of a fetch response, -1 in formats that have none."""
+    """Yield the leader epoch of each record batch of a fetch response, -1 in formats that have none.
+
+    Parameters
+    ----------
+    data
+        Record batches as the broker sends them. The last one may be cut off behind its head.
+    """
     place = 0
     while place + _HEAD.size <= len(data):
         _, length, epoch, magic = _HEAD.unpack_from(data, place)
@@ -91,6 +97,11 @@ class LogClient:
     def leaders(self, topics: Collection[str]) -> dict[Place, Leader]:
         """Return the leader of every partition of some topics; a topic that does not exist has none.
 
+        Parameters
+        ----------
+        topics
+            Names of topics.
+
         Raises
         ------
         UnavailableError, InputError
@@ -101,6 +112,11 @@ class LogClient:
 
     def begins(self, places: Collection[Place]) -> dict[Place, int]:
         """Return the first offset that each partition still has.
+
+        Parameters
+        ----------
+        places
+            Topic and partition each.
 
         Raises
         ------
@@ -114,6 +130,11 @@ class LogClient:
     def ends(self, places: Collection[Place]) -> dict[Place, int]:
         """Return the offset behind the last record of each partition; markers of transactions have offsets too.
 
+        Parameters
+        ----------
+        places
+            Topic and partition each.
+
         Raises
         ------
         UnavailableError, InputError
@@ -125,6 +146,11 @@ class LogClient:
 
     def lineages(self, places: Collection[Place]) -> dict[Place, Lineage]:
         """Return the logs of some partitions, without those that do not exist.
+
+        Parameters
+        ----------
+        places
+            Topic and partition each.
 
         Raises
         ------

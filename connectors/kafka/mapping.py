@@ -116,6 +116,18 @@ class MappedRecord(NamedTuple):
 
         Paths of the message are `@key`, `@header.X`, `@topic` and `@timestamp`; words about a change are `table`, `op`,
         `operation`, `column`, `value` and `row...`.
+
+        Parameters
+        ----------
+        path
+            The path, or a word.
+        column
+            Column of the row that the mapping is about, for `column` and `value`.
+
+        Returns
+        -------
+        Any
+            `ABSENT` if there is no value.
         """
         if path.startswith("@"):
             return self._about(path[1:])
@@ -153,7 +165,13 @@ _WORDS: Final[Mapping[str, Callable[[debezium.RowChange, str | None], Any]]] = {
 
 
 def decode_key(key: bytes | None) -> Any:
-    """Decode the key of a record: JSON if it is JSON (of Connect's wrapper the payload), else text."""
+    """Decode the key of a record: JSON if it is JSON (of Connect's wrapper the payload), else text.
+
+    Parameters
+    ----------
+    key
+        Bytes of the key.
+    """
     if key is None:
         return None
     try:
@@ -175,6 +193,15 @@ class CompiledMappings:
 
     def events(self, message: SourceMessage, body: Any, key: Callable[[], Any]) -> list[SourceEvent]:
         """Return the events of a decoded record.
+
+        Parameters
+        ----------
+        message
+            The record as it was consumed.
+        body
+            Its decoded value.
+        key
+            Decodes its key when a mapping needs it.
 
         Raises
         ------
@@ -344,6 +371,11 @@ def _listed(choices: Scalar | tuple[Scalar, ...]) -> tuple[Scalar, ...]:
 def case_name(value: Any) -> str:
     """Return a case id: a text or a whole number.
 
+    Parameters
+    ----------
+    value
+        The value of the mapped path.
+
     Raises
     ------
     Poison
@@ -356,7 +388,18 @@ def case_name(value: Any) -> str:
 
 
 def optional_name(value: Any) -> str | None:
-    """Return a resource or an event id; None if it is absent."""
+    """Return a resource or an event id; None if it is absent.
+
+    Parameters
+    ----------
+    value
+        The value of the mapped path.
+
+    Raises
+    ------
+    Poison
+        "schema", for a value that is no name.
+    """
     if value is None or value is ABSENT:
         return None
     if isinstance(value, bool | float | list | Mapping):
@@ -369,6 +412,15 @@ def optional_name(value: Any) -> str | None:
 
 def time_of(value: Any, parse: Callable[[str], int], unit: str | None) -> int:
     """Return a time in ns since 1970.
+
+    Parameters
+    ----------
+    value
+        The value of the mapped path.
+    parse
+        Reads the text of a time (`connectors.times.parser`).
+    unit
+        Unit of numbers: s, ms, us or ns. None: a number is no time.
 
     Raises
     ------
@@ -385,6 +437,11 @@ def time_of(value: Any, parse: Callable[[str], int], unit: str | None) -> int:
 
 def attribute_of(value: Any) -> Any:
     """Return the value of an attribute as JSON has it; None if it is absent.
+
+    Parameters
+    ----------
+    value
+        The value of the mapped path.
 
     Raises
     ------

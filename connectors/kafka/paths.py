@@ -31,6 +31,13 @@ def find(record: Any, path: str) -> Any:
 
     The whole path is tried as one name first: XES names contain dots and colons. A number in a path is a place in a
     list. A text on the way that is JSON is decoded (the payload of an outbox).
+
+    Parameters
+    ----------
+    record
+        A decoded value.
+    path
+        Names and places, joined by dots.
     """
     if isinstance(record, Mapping) and path in record:
         return record[path]
@@ -66,6 +73,11 @@ class Template:
     @classmethod
     def parse(cls, text: str) -> Template:
         """Parse a template.
+
+        Parameters
+        ----------
+        text
+            Text with paths in braces, such as `{table} {op}`. A doubled brace is a brace.
 
         Raises
         ------
@@ -111,6 +123,16 @@ def getter(text: str) -> Callable[[Callable[[str], Any]], Any]:
     """Return a function from a lookup of paths to the value of a path, or of a template if the text has braces.
 
     A template with a null has no value: all rows without one would get the same name.
+
+    Parameters
+    ----------
+    text
+        A path or a template.
+
+    Raises
+    ------
+    InputError
+        If the template cannot be parsed.
     """
     if "{" not in text and "}" not in text:
         return lambda get: get(text)
@@ -118,7 +140,18 @@ def getter(text: str) -> Callable[[Callable[[str], Any]], Any]:
 
 
 def as_text(value: Any) -> str:
-    """Return a value as a text for an activity or an id."""
+    """Return a value as a text for an activity or an id.
+
+    Parameters
+    ----------
+    value
+        A decoded value.
+
+    Raises
+    ------
+    ValueError
+        If the value is of a type that JSON does not have (`plain`).
+    """
     if isinstance(value, Decimal):
         return _digits(value)
     value = plain(value)
@@ -138,6 +171,16 @@ def plain(value: Any) -> Any:
     """Return a decoded value as JSON has it.
 
     Times become ISO 8601, decimals numbers (floats: 15 digits), bytes base64.
+
+    Parameters
+    ----------
+    value
+        A decoded value.
+
+    Raises
+    ------
+    ValueError
+        If the value is of another type.
     """
     if value is None or isinstance(value, str | bool | int | float):
         return value
@@ -162,7 +205,13 @@ _DEBEZIUM = re.compile(r"(?:^|[._])ts_(ms|us|ns)$")
 
 
 def unit_of(path: str) -> str | None:
-    """Return the unit that the name of a time contains: Kafka's `@timestamp`, Debezium's `__source_ts_ms`."""
+    """Return the unit that the name of a time contains: Kafka's `@timestamp`, Debezium's `__source_ts_ms`.
+
+    Parameters
+    ----------
+    path
+        Path of the time.
+    """
     if path == "@timestamp":
         return "ms"
     match = _DEBEZIUM.search(path)
@@ -171,6 +220,15 @@ def unit_of(path: str) -> str | None:
 
 def nanoseconds(value: Any, parse: Callable[[str], int], unit: str | None) -> int:
     """Return a time in ns since 1970, from a text, a time of Avro, or a number in a unit.
+
+    Parameters
+    ----------
+    value
+        The time.
+    parse
+        Reads the text of a time (`connectors.times.parser`).
+    unit
+        Unit of numbers: s, ms, us or ns. None: a number is no time.
 
     Raises
     ------

@@ -37,6 +37,13 @@ def source_events(log: EventLog, columns: Mapping[str, str]) -> Iterator[tuple[i
     """Yield time (ns), key and value of every event, by time; ties keep their order in the file.
 
     Case attributes are repeated on each event.
+
+    Parameters
+    ----------
+    log
+        The log.
+    columns
+        Names of the fields for case, activity, time and resource.
     """
     order = np.lexsort((log.row, log.time))
     owners = log.case_of_event[order]
@@ -55,7 +62,13 @@ def source_events(log: EventLog, columns: Mapping[str, str]) -> Iterator[tuple[i
 
 
 def timestamp(time_ns: int) -> str:
-    """Return a time as ISO 8601 in UTC, with as many digits as it has."""
+    """Return a time as ISO 8601 in UTC, with as many digits as it has.
+
+    Parameters
+    ----------
+    time_ns
+        Nanoseconds since 1970-01-01 UTC.
+    """
     seconds, nanoseconds = divmod(time_ns, SECOND)
     text = datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
     if nanoseconds:

@@ -151,6 +151,18 @@ def message_indexes(body: bytes) -> tuple[tuple[int, ...], int]:
 
     The body begins with a count and as many indexes, as zigzag varints; a single 0 is the first message.
 
+    Parameters
+    ----------
+    body
+        A record's value behind the schema id.
+
+    Returns
+    -------
+    indexes
+        Place of the message among those of the file, then among those nested in it.
+    begin
+        Place of its first byte.
+
     Raises
     ------
     Poison

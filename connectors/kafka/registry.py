@@ -131,7 +131,20 @@ class RegistryOptions(Credentials):
 
 
 def require_library(module: str, feature: str) -> None:
-    """Raise InputError with the line to type if an optional library is missing."""
+    """Raise InputError with the line to type if an optional library is missing.
+
+    Parameters
+    ----------
+    module
+        Import name of the library.
+    feature
+        What needs it, with which the message begins.
+
+    Raises
+    ------
+    InputError
+        If the library is missing.
+    """
     import importlib
 
     try:
@@ -142,6 +155,11 @@ def require_library(module: str, feature: str) -> None:
 
 def schema_id(value: bytes) -> int:
     """Return the schema id in front of a body.
+
+    Parameters
+    ----------
+    value
+        Value of a record.
 
     Raises
     ------
@@ -222,6 +240,11 @@ class Schemas:
     def read(self, value: bytes) -> Any:
         """Decode a body.
 
+        Parameters
+        ----------
+        value
+            Value of a record, with the schema id in front.
+
         Raises
         ------
         Poison
@@ -301,6 +324,11 @@ def _id_or_none(value: bytes | None) -> int | None:
 
 def json_text(path: Path) -> str:
     """Read the text of a schema file.
+
+    Parameters
+    ----------
+    path
+        The file.
 
     Raises
     ------

@@ -90,7 +90,15 @@ class TopicProblem(NamedTuple):
 
 
 def topic(process: str, kind: str) -> str:
-    """Return the name of a topic, `veilstream.<process>.<kind>`."""
+    """Return the name of a topic, `veilstream.<process>.<kind>`.
+
+    Parameters
+    ----------
+    process
+        Name of the process.
+    kind
+        Kind of the topic, such as `delta` or `ledger`.
+    """
     return f"veilstream.{process}.{kind}"
 
 
@@ -98,6 +106,13 @@ def group(process: str, role: str) -> str:
     """Return the consumer group of a role.
 
     It contains the name of the process, so two processes never share offsets.
+
+    Parameters
+    ----------
+    process
+        Name of the process.
+    role
+        Role of the consumer.
     """
     return f"veilstream.{process}.{role}"
 
@@ -106,6 +121,13 @@ def plans(process: str, source: Source) -> list[TopicPlan]:
     """Return the topics of a process. `delta` and `ledger` are total orders: exactly one partition each.
 
     `status` is compacted: it keeps the last status, however old.
+
+    Parameters
+    ----------
+    process
+        Name of the process.
+    source
+        Configuration of the broker, with retention in seconds.
     """
     retention = {
         "delta": int(source.delta_retention * 1000),
@@ -140,7 +162,20 @@ def _common_config(source: Source) -> dict[str, str]:
 
 @contextmanager
 def admin(source: Source, timeout: float = 20.0) -> Iterator[Any]:
-    """Open a kafka-python admin client; a broker that is away or refuses us is one clear line."""
+    """Open a kafka-python admin client; a broker that is away or refuses us is one clear line.
+
+    Parameters
+    ----------
+    source
+        Configuration of the broker.
+    timeout
+        Seconds to wait for an answer.
+
+    Raises
+    ------
+    UnavailableError, InputError
+        As `connectors.kafka.faults.fault` makes them.
+    """
     from kafka.admin import KafkaAdminClient
 
     with explained(source):
@@ -186,6 +221,13 @@ def check(client: Any, planned_topics: Sequence[TopicPlan]) -> list[TopicProblem
     """Return what is wrong: missing topics, other numbers of partitions or settings, and what we may not look at.
 
     A missing permission never counts as a passed check.
+
+    Parameters
+    ----------
+    client
+        An admin client.
+    planned_topics
+        Topics of the process.
     """
     problems: list[TopicProblem] = []
     counts: dict[str, int] = {}
@@ -254,6 +296,13 @@ def decodable() -> frozenset[str]:
 def partitions(client: Any, names: Sequence[str]) -> dict[str, int]:
     """Return the number of partitions of each topic.
 
+    Parameters
+    ----------
+    client
+        An admin client.
+    names
+        Names of topics.
+
     Raises
     ------
     InputError
@@ -294,6 +343,13 @@ def require(source: Source, names: Sequence[str]) -> None:
 
     A producer would wait for a missing topic for a minute, and then take the broker for one that is away.
 
+    Parameters
+    ----------
+    source
+        Configuration of the broker.
+    names
+        Names of topics.
+
     Raises
     ------
     InputError
@@ -305,6 +361,15 @@ def require(source: Source, names: Sequence[str]) -> None:
 
 def set_group_back(client: Any, group: str, offsets: Mapping[tuple[str, int], int]) -> None:
     """Set a consumer group to an offset of each (topic, partition).
+
+    Parameters
+    ----------
+    client
+        An admin client.
+    group
+        Name of the consumer group.
+    offsets
+        Next offset to read, by topic and partition.
 
     Raises
     ------
@@ -343,7 +408,15 @@ class Permission:
     operations: tuple[str, ...]
 
     def command(self, bootstrap: str, principal: str) -> str:
-        """Return the command line of kafka-acls.sh that gives this permission."""
+        """Return the command line of kafka-acls.sh that gives this permission.
+
+        Parameters
+        ----------
+        bootstrap
+            Addresses of the brokers.
+        principal
+            Who gets the permission, such as `User:veilstream`.
+        """
         words = ["kafka-acls.sh", "--bootstrap-server", bootstrap, "--add", "--allow-principal", principal]
         for operation in self.operations:
             words += ["--operation", operation]
@@ -357,6 +430,15 @@ def permissions(process: str, source: Source, role: Role) -> list[Permission]:
 
     `ingest` reads the source topics; `coordinator` folds, releases and announces; `operator` creates and checks topics
     and sends commands (`veilstream topics`, `release`, `gap`, `publish`, ...).
+
+    Parameters
+    ----------
+    process
+        Name of the process.
+    source
+        Configuration of the broker.
+    role
+        The role.
     """
     return list({"ingest": _ingest, "coordinator": _coordinator, "operator": _operator}[role](process, source))
 
@@ -403,6 +485,17 @@ def check_permissions(client: Any, process: str, source: Source, role: Role) -> 
     Each costs nothing to ask for and much to miss: a client waits without a word for a group that it may not join, and
     a topic that it may not write ends the process at the first record, which can be weeks after the start. `check` asks
     for the other permissions.
+
+    Parameters
+    ----------
+    client
+        An admin client.
+    process
+        Name of the process.
+    source
+        Configuration of the broker.
+    role
+        The role.
 
     Returns
     -------
@@ -460,5 +553,15 @@ def _allowed_on_group(client: Any, name: str) -> Collection[str] | None:
 
 
 def acl_commands(needed_permissions: Sequence[Permission], source: Source, principal: str) -> list[str]:
-    """Return the command lines of kafka-acls.sh, one for each permission."""
+    """Return the command lines of kafka-acls.sh, one for each permission.
+
+    Parameters
+    ----------
+    needed_permissions
+        Permissions of a role.
+    source
+        Configuration of the broker.
+    principal
+        Who gets them, such as `User:veilstream`.
+    """
     return [permission.command(source.bootstrap, principal) for permission in needed_permissions]

@@ -114,11 +114,23 @@ class Store(ABC):
 
     @abstractmethod
     def staging_folder(self, publication: str) -> Path:
-        """Return the local folder in which unsealed releases of a publication are written."""
+        """Return the local folder in which unsealed releases of a publication are written.
+
+        Parameters
+        ----------
+        publication
+            Name of the publication.
+        """
 
     @abstractmethod
     def location(self, publication: str, sequence: int) -> str:
-        """Return the folder or URL of a release, whether it exists or not."""
+        """Return the folder or URL of a release, whether it exists or not.
+
+        Parameters
+        ----------
+        publication, sequence
+            Name of the publication, and number of the release.
+        """
 
     @abstractmethod
     def _make_visible(
@@ -189,11 +201,23 @@ class Store(ABC):
 
     @abstractmethod
     def exists(self, publication: str, sequence: int) -> bool:
-        """Return whether the number of a release is taken."""
+        """Return whether the number of a release is taken.
+
+        Parameters
+        ----------
+        publication, sequence
+            Name of the publication, and number of the release.
+        """
 
     @abstractmethod
     def releases(self, publication: str) -> list[int]:
-        """Return the numbers of the visible releases, ascending."""
+        """Return the numbers of the visible releases, ascending.
+
+        Parameters
+        ----------
+        publication
+            Name of the publication.
+        """
 
     @abstractmethod
     def publications(self) -> list[str]:
@@ -201,10 +225,34 @@ class Store(ABC):
 
     @abstractmethod
     def file_bytes(self, publication: str, sequence: int, name: str) -> bytes:
-        """Return a file of a visible release. Raise InputError if it is missing."""
+        """Return a file of a visible release.
+
+        Parameters
+        ----------
+        publication, sequence
+            Name of the publication, and number of the release.
+        name
+            Name of the file.
+
+        Raises
+        ------
+        InputError
+            If it is missing.
+        """
 
     def manifest_bytes(self, publication: str, sequence: int) -> bytes:
-        """Return `manifest.json` of a release. Raise InputError if it is missing."""
+        """Return `manifest.json` of a release.
+
+        Parameters
+        ----------
+        publication, sequence
+            Name of the publication, and number of the release.
+
+        Raises
+        ------
+        InputError
+            If it is missing.
+        """
         return self.file_bytes(publication, sequence, MANIFEST)
 
     @abstractmethod
@@ -212,7 +260,13 @@ class Store(ABC):
         """Return the space left in the folder that takes new releases, in bytes."""
 
     def held_folder(self, publication: str) -> Path:
-        """Return the operator's folder of releases that a person has not yet approved."""
+        """Return the operator's folder of releases that a person has not yet approved.
+
+        Parameters
+        ----------
+        publication
+            Name of the publication.
+        """
         return self.private / check_name(publication) / HELD
 
     def prepare(
@@ -243,17 +297,38 @@ class Store(ABC):
     def has_held_bytes(self, publication: str, temporary: str, manifest_sha256: str | None = None) -> bool:
         """Return whether a held release is in the operator's folder.
 
-        With `manifest_sha256`, all its bytes must be as they were sealed; without it, any of them count.
+        Parameters
+        ----------
+        publication, temporary
+            Name of the publication, and of the release's folder.
+        manifest_sha256
+            SHA-256 of the sealed manifest: all bytes must be as they were sealed. None: any of them count.
         """
         folder = self.held_folder(publication) / temporary
         return folder.exists() if manifest_sha256 is None else _is_sealed(folder, manifest_sha256)
 
     def has_staged_bytes(self, publication: str, temporary: str, manifest_sha256: str) -> bool:
-        """Return whether a sealed release is in the staging folder, with all bytes as they were sealed."""
+        """Return whether a sealed release is in the staging folder, with all bytes as they were sealed.
+
+        Parameters
+        ----------
+        publication, temporary
+            Name of the publication, and of the release's folder.
+        manifest_sha256
+            SHA-256 of the sealed manifest.
+        """
         return _is_sealed(self.staging_folder(publication) / temporary, manifest_sha256)
 
     def put_held(self, publication: str, temporary: str, files: Mapping[str, bytes]) -> None:
-        """Write the files of a held release that this host lacks, durably."""
+        """Write the files of a held release that this host lacks, durably.
+
+        Parameters
+        ----------
+        publication, temporary
+            Name of the publication, and of the release's folder.
+        files
+            Bytes of each file, by its name.
+        """
         folder = self.held_folder(publication) / temporary
         # What is there is incomplete or damaged: the caller has compared it with the seal.
         shutil.rmtree(folder, ignore_errors=True)
@@ -266,7 +341,13 @@ class Store(ABC):
         self.ops.fsync(folder.parent)
 
     def move_to_staging(self, publication: str, temporary: str) -> None:
-        """Move a held release to the staging folder. Do nothing if that happened before."""
+        """Move a held release to the staging folder. Do nothing if that happened before.
+
+        Parameters
+        ----------
+        publication, temporary
+            Name of the publication, and of the release's folder.
+        """
         source = self.held_folder(publication) / temporary
         target = self.staging_folder(publication) / temporary
         if not source.exists():
@@ -294,7 +375,13 @@ class Store(ABC):
         self.ops.fsync(target.parent)
 
     def drop_held(self, publication: str, temporary: str) -> None:
-        """Delete the bytes of a held release that is never published."""
+        """Delete the bytes of a held release that is never published.
+
+        Parameters
+        ----------
+        publication, temporary
+            Name of the publication, and of the release's folder.
+        """
         folder = self.held_folder(publication) / temporary
         if folder.exists():
             shutil.rmtree(folder)
@@ -302,25 +389,66 @@ class Store(ABC):
             self.ops.fsync(folder.parent)
 
     def read_manifest(self, publication: str, sequence: int) -> dict[str, Any]:
-        """Return the manifest of a release. Raise InputError if it is missing or no JSON object."""
+        """Return the manifest of a release.
+
+        Parameters
+        ----------
+        publication, sequence
+            Name of the publication, and number of the release.
+
+        Raises
+        ------
+        InputError
+            If it is missing, or no JSON object.
+        """
         return parse_manifest(self.manifest_bytes(publication, sequence), self.location(publication, sequence))
 
     def manifest_sha256(self, publication: str, sequence: int) -> str:
-        """Return the SHA-256 of `manifest.json` as stored. Raise InputError if it is missing."""
+        """Return the SHA-256 of `manifest.json` as stored, hexadecimal.
+
+        Parameters
+        ----------
+        publication, sequence
+            Name of the publication, and number of the release.
+
+        Raises
+        ------
+        InputError
+            If it is missing.
+        """
         return hashlib.sha256(self.manifest_bytes(publication, sequence)).hexdigest()
 
     def quarantine(self, prepared: Prepared) -> Path:
-        """Move a release that lost its number into quarantine, and return its new folder."""
+        """Move a release that lost its number into quarantine, and return its new folder.
+
+        Parameters
+        ----------
+        prepared
+            The release, which is written and not committed.
+        """
         return _set_aside(prepared.tmp, self.private / "quarantine" / prepared.publication, self.ops)
 
     def leftovers(self, publication: str) -> list[Path]:
-        """Return the temporary folders of unsealed releases, lowest candidate first."""
+        """Return the temporary folders of unsealed releases, lowest candidate first.
+
+        Parameters
+        ----------
+        publication
+            Name of the publication.
+        """
         return _leftovers_in(self.staging_folder(publication))
 
     def clear_leftovers(self, publication: str, keep: Collection[str] = ()) -> None:
         """Move all leftovers into quarantine, except those named in `keep`.
 
         They are not deleted: they were never visible, and an operator may have to find out why they exist.
+
+        Parameters
+        ----------
+        publication
+            Name of the publication.
+        keep
+            Names of temporary folders.
         """
         held_leftovers = _leftovers_in(self.held_folder(publication))
         for tmp in [*self.leftovers(publication), *held_leftovers]:
@@ -369,6 +497,11 @@ def check_unfinished(tmp: Path) -> None:
     A coordinator that takes over sets the unfinished releases of a shared store aside, or finishes those that are
     sealed. The process that made the folder was stopped meanwhile (SIGSTOP, a paused machine), and may not know it yet.
 
+    Parameters
+    ----------
+    tmp
+        The folder.
+
     Raises
     ------
     TakenOverError
@@ -398,6 +531,11 @@ def _write_durably(path: Path, writer: Writer, ops: FileOps) -> FileEntry:
 def check_name(name: str) -> str:
     """Return a name that a folder or file can have.
 
+    Parameters
+    ----------
+    name
+        The name.
+
     Raises
     ------
     InputError
@@ -409,28 +547,60 @@ def check_name(name: str) -> str:
 
 
 def release_name(sequence: int) -> str:
-    """Return the name of a release's folder, such as `release-000012`."""
+    """Return the name of a release's folder, such as `release-000012`.
+
+    Parameters
+    ----------
+    sequence
+        Number of the release.
+    """
     return f"release-{sequence:06d}"
 
 
 def local_release(output: Path, publication: str, sequence: int) -> Path:
-    """Return the folder of a release in a local output folder."""
+    """Return the folder of a release in a local output folder.
+
+    Parameters
+    ----------
+    output
+        The output folder.
+    publication, sequence
+        Name of the publication, and number of the release.
+    """
     return output / PUBLIC / publication / release_name(sequence)
 
 
 def release_number(name: str) -> int | None:
-    """Return 12 for `release-000012`, and None for any other name."""
+    """Return 12 for `release-000012`, and None for any other name.
+
+    Parameters
+    ----------
+    name
+        Name of a folder.
+    """
     match = _RELEASE.fullmatch(name)
     return int(match[1]) if match else None
 
 
 def publication_names(names: Iterable[str]) -> list[str]:
-    """Return the names that publications can have, sorted."""
+    """Return the names that publications can have, sorted.
+
+    Parameters
+    ----------
+    names
+        Names of folders.
+    """
     return sorted(name for name in names if _NAME.fullmatch(name))
 
 
 def folder_names(folder: Path) -> list[str]:
-    """Return the names of the folders inside a folder; none if it does not exist."""
+    """Return the names of the folders inside a folder; none if it does not exist.
+
+    Parameters
+    ----------
+    folder
+        The folder.
+    """
     if not folder.is_dir():
         return []
     return [entry.name for entry in folder.iterdir() if entry.is_dir()]
@@ -465,7 +635,13 @@ def _set_aside(tmp: Path, quarantine: Path, ops: FileOps) -> Path:
 
 
 def number_taken(target: str) -> RefusedError:
-    """Return the error for a release number that already exists."""
+    """Return the error for a release number that already exists.
+
+    Parameters
+    ----------
+    target
+        Place of the release.
+    """
     return RefusedError(
         f"{target} exists already; a release number is never published twice. "
         "Compare it with the ledger (veilstream releases) before continuing"
@@ -473,13 +649,25 @@ def number_taken(target: str) -> RefusedError:
 
 
 def digest(path: Path) -> str:
-    """Return the SHA-256 of a file, hexadecimal."""
+    """Return the SHA-256 of a file, hexadecimal.
+
+    Parameters
+    ----------
+    path
+        The file.
+    """
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def encode_manifest(manifest: Mapping[str, Any]) -> bytes:
-    """Return the bytes of a manifest's file."""
+    """Return the bytes of a manifest's file.
+
+    Parameters
+    ----------
+    manifest
+        The document of the manifest.
+    """
     import msgspec
 
     return msgspec.json.format(msgspec.json.encode(manifest, enc_hook=_plain), indent=2) + b"\n"
@@ -492,7 +680,20 @@ def _plain(value: Any) -> Any:
 
 
 def parse_manifest(data: bytes, place: str) -> dict[str, Any]:
-    """Return the JSON object of a manifest. Raise InputError, which names `place`, if it is none."""
+    """Return the JSON object of a manifest.
+
+    Parameters
+    ----------
+    data
+        Bytes of the file.
+    place
+        Its place, which messages name.
+
+    Raises
+    ------
+    InputError
+        If it is no JSON object.
+    """
     try:
         manifest = json.loads(data)
     except ValueError as error:

@@ -34,16 +34,42 @@ class Blobs(Protocol):
     location: str
 
     def put(self, name: str, body: bytes) -> None:
-        """Create or replace an object, durably and at once."""
+        """Create or replace an object, durably and at once.
+
+        Parameters
+        ----------
+        name
+            Name of the object, with its folder.
+        body
+            Its bytes.
+        """
 
     def get(self, name: str) -> bytes | None:
-        """Return the bytes of an object, or None if it does not exist."""
+        """Return the bytes of an object, or None if it does not exist.
+
+        Parameters
+        ----------
+        name
+            Name of the object, with its folder.
+        """
 
     def names(self, folder: str) -> list[str]:
-        """Return the names of the objects directly in a folder, sorted."""
+        """Return the names of the objects directly in a folder, sorted.
+
+        Parameters
+        ----------
+        folder
+            Name of the folder.
+        """
 
     def delete(self, name: str) -> None:
-        """Remove an object. Do nothing if it does not exist."""
+        """Remove an object. Do nothing if it does not exist.
+
+        Parameters
+        ----------
+        name
+            Name of the object, with its folder.
+        """
 
 
 def open_blobs(url: str | Path, prefix: str, ops: FileOps | None = None) -> Blobs:
@@ -89,6 +115,13 @@ class FolderBlobs:
         """Create or replace an object, durably and at once.
 
         OSError of the disk passes through.
+
+        Parameters
+        ----------
+        name
+            Name of the object, with its folder.
+        body
+            Its bytes.
         """
         path = self._path(name)
         self._folder(path.parent)
@@ -106,20 +139,38 @@ class FolderBlobs:
             self._ops.fsync(path.parent)
 
     def get(self, name: str) -> bytes | None:
-        """Return the bytes of an object, or None if it does not exist."""
+        """Return the bytes of an object, or None if it does not exist.
+
+        Parameters
+        ----------
+        name
+            Name of the object, with its folder.
+        """
         try:
             return self._path(name).read_bytes()
         except FileNotFoundError:
             return None
 
     def names(self, folder: str) -> list[str]:
-        """Return the names of the objects directly in a folder, sorted."""
+        """Return the names of the objects directly in a folder, sorted.
+
+        Parameters
+        ----------
+        folder
+            Name of the folder. Files that are being written are left out.
+        """
         path = self._path(folder)
         file_names = [entry.name for entry in path.iterdir() if entry.is_file()] if path.is_dir() else []
         return sorted(f"{folder}/{name}" for name in file_names if not name.endswith(ASIDE))
 
     def delete(self, name: str) -> None:
-        """Remove an object. Do nothing if it does not exist."""
+        """Remove an object. Do nothing if it does not exist.
+
+        Parameters
+        ----------
+        name
+            Name of the object, with its folder.
+        """
         self._path(name).unlink(missing_ok=True)
         if self._path(name).parent.is_dir():
             self._ops.fsync(self._path(name).parent)
@@ -144,6 +195,13 @@ class UrlBlobs:
     def put(self, name: str, body: bytes) -> None:
         """Create or replace an object.
 
+        Parameters
+        ----------
+        name
+            Name of the object, with its folder.
+        body
+            Its bytes.
+
         Raises
         ------
         InputError
@@ -159,14 +217,26 @@ class UrlBlobs:
             ) from None
 
     def get(self, name: str) -> bytes | None:
-        """Return the bytes of an object, or None if it does not exist."""
+        """Return the bytes of an object, or None if it does not exist.
+
+        Parameters
+        ----------
+        name
+            Name of the object, with its folder.
+        """
         try:
             return bytes(self._fs.cat_file(self._path(name)))
         except FileNotFoundError:
             return None
 
     def names(self, folder: str) -> list[str]:
-        """Return the names of the objects directly in a folder, sorted."""
+        """Return the names of the objects directly in a folder, sorted.
+
+        Parameters
+        ----------
+        folder
+            Name of the folder.
+        """
         self._fs.invalidate_cache()
         try:
             entries = self._fs.ls(self._path(folder), detail=True)
@@ -176,6 +246,12 @@ class UrlBlobs:
         return sorted(f"{folder}/{name}" for name in files)
 
     def delete(self, name: str) -> None:
-        """Remove an object. Do nothing if it does not exist."""
+        """Remove an object. Do nothing if it does not exist.
+
+        Parameters
+        ----------
+        name
+            Name of the object, with its folder.
+        """
         if self.get(name) is not None:
             self._fs.rm_file(self._path(name))

@@ -38,11 +38,23 @@ class LocalStore(Store):
         return self._folder(publication) / release_name(sequence)
 
     def staging_folder(self, publication: str) -> Path:
-        """Return the folder next to the releases: a rename makes a release visible."""
+        """Return the folder next to the releases: a rename makes a release visible.
+
+        Parameters
+        ----------
+        publication
+            Name of the publication.
+        """
         return self._folder(publication)
 
     def location(self, publication: str, sequence: int) -> str:
-        """Return the folder of a release, whether it exists or not."""
+        """Return the folder of a release, whether it exists or not.
+
+        Parameters
+        ----------
+        publication, sequence
+            Name of the publication, and number of the release.
+        """
         return str(self._release(publication, sequence))
 
     def _make_visible(
@@ -69,6 +81,11 @@ class LocalStore(Store):
         """Return whether a folder of the release's name exists.
 
         A folder of another program counts: the rename must not hide it.
+
+        Parameters
+        ----------
+        publication, sequence
+            Name of the publication, and number of the release.
         """
         return os.path.lexists(self._release(publication, sequence))
 
@@ -77,11 +94,30 @@ class LocalStore(Store):
         return publication_names(folder_names(self.root / PUBLIC))
 
     def releases(self, publication: str) -> list[int]:
-        """Return the numbers of the visible releases, ascending."""
+        """Return the numbers of the visible releases, ascending.
+
+        Parameters
+        ----------
+        publication
+            Name of the publication.
+        """
         return sorted(number for name in folder_names(self._folder(publication)) if (number := release_number(name)))
 
     def file_bytes(self, publication: str, sequence: int, name: str) -> bytes:
-        """Return a file of a visible release. Raise InputError if it is missing."""
+        """Return a file of a visible release.
+
+        Parameters
+        ----------
+        publication, sequence
+            Name of the publication, and number of the release.
+        name
+            Name of the file.
+
+        Raises
+        ------
+        InputError
+            If it cannot be read.
+        """
         path = self._release(publication, sequence) / name
         try:
             return path.read_bytes()

@@ -46,11 +46,23 @@ class ObjectStore(Store):
         return f"{self._folder(publication)}/{release_name(sequence)}"
 
     def staging_folder(self, publication: str) -> Path:
-        """Return the local folder from which releases are uploaded."""
+        """Return the local folder from which releases are uploaded.
+
+        Parameters
+        ----------
+        publication
+            Name of the publication.
+        """
         return self.private / "staging" / check_name(publication)
 
     def location(self, publication: str, sequence: int) -> str:
-        """Return the URL of a release's objects."""
+        """Return the URL of a release's objects.
+
+        Parameters
+        ----------
+        publication, sequence
+            Name of the publication, and number of the release.
+        """
         return str(self._fs.unstrip_protocol(self._release(publication, sequence)))
 
     def _make_visible(
@@ -88,7 +100,13 @@ class ObjectStore(Store):
             raise InputError(f"{location}: cannot be written (no such bucket or container); make it first") from None
 
     def exists(self, publication: str, sequence: int) -> bool:
-        """Return whether the manifest of the release exists."""
+        """Return whether the manifest of the release exists.
+
+        Parameters
+        ----------
+        publication, sequence
+            Name of the publication, and number of the release.
+        """
         return bool(self._fs.exists(f"{self._release(publication, sequence)}/{MANIFEST}"))
 
     def publications(self) -> list[str]:
@@ -101,7 +119,13 @@ class ObjectStore(Store):
         return publication_names(entry.rstrip("/").rpartition("/")[2] for entry in entries)
 
     def releases(self, publication: str) -> list[int]:
-        """Return the numbers of the releases whose manifest exists, ascending."""
+        """Return the numbers of the releases whose manifest exists, ascending.
+
+        Parameters
+        ----------
+        publication
+            Name of the publication.
+        """
         self._fs.invalidate_cache()
         try:
             names = [
@@ -113,7 +137,20 @@ class ObjectStore(Store):
         return [number for number in numbers if self.exists(publication, number)]
 
     def file_bytes(self, publication: str, sequence: int, name: str) -> bytes:
-        """Return a file of a visible release. Raise InputError if it is missing."""
+        """Return a file of a visible release.
+
+        Parameters
+        ----------
+        publication, sequence
+            Name of the publication, and number of the release.
+        name
+            Name of the file.
+
+        Raises
+        ------
+        InputError
+            If it is missing.
+        """
         try:
             return bytes(self._fs.cat_file(f"{self._release(publication, sequence)}/{name}"))
         except FileNotFoundError as error:

@@ -47,7 +47,18 @@ class ReachedFileSystem:
 
 
 def reached_at(url: str) -> tuple[Any, str]:
-    """Return the file system of a store's URL, and the path in it. InputError for a kind of store without a client."""
+    """Return the file system of a store's URL, and the path in it.
+
+    Parameters
+    ----------
+    url
+        The URL, such as `s3://bucket/folder`.
+
+    Raises
+    ------
+    InputError
+        For a kind of store without a client.
+    """
     import fsspec
 
     try:
@@ -62,6 +73,11 @@ def reaching(location: str) -> Iterator[None]:
     """Raise errors of a client as errors of this program.
 
     Use it also around files that are open: they read later.
+
+    Parameters
+    ----------
+    location
+        Place of the store, which messages name.
     """
     try:
         yield
@@ -72,7 +88,15 @@ def reaching(location: str) -> Iterator[None]:
 
 
 def make_folder(fs: Any, path: str) -> None:
-    """Make a folder, if the file system has folders."""
+    """Make a folder, if the file system has folders.
+
+    Parameters
+    ----------
+    fs
+        File system of fsspec. Buckets have no folders.
+    path
+        Path in it.
+    """
     kinds = fs.protocol
     if not _BUCKETS & ({kinds} if isinstance(kinds, str) else set(kinds)):
         fs.makedirs(path, exist_ok=True)

@@ -385,7 +385,7 @@ def number_ranks(points: Codes, starts: Ints, group: Ints, rank: Codes, most: Co
 
 @kernel
 def count_items(points: Codes, group: Ints, base: Codes, item: Codes, support: Codes) -> None:
-    """Number the items of all events, and count the cases that have each.
+    """Set the items of all events, and count the cases that have each.
 
     An item is a point at its k-th occurrence within a case.
 

@@ -135,8 +135,15 @@ class SuppressionKnowledge:
             return "only against somebody who does not know the public rules of suppression"
         return "no bound was set on what the public rules of suppression reveal (gate.max_minimality)"
 
-    def line(self) -> str:
-        """Return a sentence of its own, below the verdict."""
+    def line(self, *, is_safe: bool = True) -> str:
+        """Return a sentence of its own, below the verdict.
+
+        Parameters
+        ----------
+        is_safe
+            Whether the verdict is SAFE. Under another one, the best sentence must not read as if nobody could be
+            narrowed down: it is about these rules alone.
+        """
         fewer_than = "fewer than K" if self.least is None else f"fewer than {self.least}"
         gaps = f"; {self.not_measured} of {self.groups} groups were not measured" if self.not_measured else ""
         if self.worst is None:
@@ -155,6 +162,11 @@ class SuppressionKnowledge:
             reader = "a reader of the program's source"
             return f"In the measured releases, no set of items leaves {reader} {fewer_than} cases{gaps}."
         below = "K" if self.least is None else self.least
+        if not is_safe:
+            return (
+                "By the rules of suppression alone, no set of items that the audit looks at leaves a reader of the "
+                f"program's source {fewer_than} cases of a group (gate.max_minimality: {bound}). The limit above stays."
+            )
         return (
             f"Even a reader of the program's source cannot narrow a person down below {below} cases, by any set of "
             f"items that the audit looks at (gate.max_minimality: {bound})."
@@ -200,7 +212,7 @@ class Verdict:
     @property
     def rules(self) -> str | None:
         """Line on a reader of the program's source; None if no rule removed single events."""
-        return None if self.minimality is None else self.minimality.line()
+        return None if self.minimality is None else self.minimality.line(is_safe=self.verdict == "SAFE")
 
     def line(self) -> str:
         """Return the line for people: symbol, word, publication, sentence."""

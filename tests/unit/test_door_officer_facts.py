@@ -76,6 +76,25 @@ def test_an_empty_release_says_so(
     assert ("release 1 of p is empty" in " ".join(capsys.readouterr().out.split())) == is_empty
 
 
+def test_the_page_says_where_epsilon_went(tmp_path: Path) -> None:
+    """Each held release that a newer one replaced has cost epsilon, and the page showed the sum alone."""
+    noise = PUBLICATION.format(name="n", mechanism=NOISE)
+    noise = noise.replace("{ manual = true }", "{ every = '10h', time = 'event' }")
+    noise += 'start = "2024-03-01T08:00:00Z"\n'
+    (waiting,) = held_releases(tmp_path, noise + 'hold = "supersede"\ngate = { max_epsilon = 500.0 }\n')
+    n_replaced = waiting.release.number - 1
+    assert n_replaced >= 2
+    assert dict(waiting.facts)["Where epsilon went"].startswith(
+        f"{n_replaced + 1} charges by now: 1 for this release, {n_replaced} for held releases whose place a newer one "
+        "took; "
+    )
+
+
+def test_one_charge_needs_no_such_fact(tmp_path: Path) -> None:
+    facts = held_facts(tmp_path, NOISE)
+    assert "Where epsilon went" not in facts
+
+
 def test_verdicts_that_two_held_releases_change_together_are_shown(tmp_path: Path) -> None:
     """Each page read as if no other release was to leave: SAFE for the noise that exact counts undo."""
     groups = PUBLICATION.format(name="g", mechanism=GROUPS)

@@ -241,3 +241,13 @@ def test_pairs_of_an_audience_are_compared_too(looks_back: int | None, subject: 
     for found in verdicts(audits, {}):
         assert found.verdict == "SAFE"
         assert found.sentence.startswith(f"{subject}: at least 20 cases match (or none)")
+
+
+def test_a_limited_verdict_is_followed_by_no_promise() -> None:
+    """BA = 4, and below it a sentence that nobody can be narrowed down: it is about the rules of suppression alone."""
+    without_ba = {name: bound for name, bound in ALL.items() if name != "min_ba"}
+    release = audit(2, without_ba, 4, mechanism=local(2)["mechanism"], cohorts=local(2, 0)["cohorts"])
+    (found,) = verdicts({"p": [local(1, 0), release]}, {})
+    assert found.verdict == "LIMITED"
+    assert "cannot narrow a person down" not in str(found.rules)
+    assert str(found.rules).endswith("The limit above stays.")

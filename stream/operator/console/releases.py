@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -9,6 +10,7 @@ from pathlib import Path
 
 from connectors.store.base import MANIFEST, digest
 from stream.ledger.entries import ApprovalEntry
+from stream.ledger.view import Account, ChargeOutcome
 from stream.operator.approval import HeldRelease, held
 from stream.operator.history import History, attacks_sentence, ledger_view, read
 from stream.operator.history import audit as audit_of
@@ -134,6 +136,7 @@ def _shown(
     if together is not None and (verdict_after is None or together.verdict == verdict_after.verdict):
         together = None
     since, figures, facts = _moment(release.held_since), tuple(_figures(audit)), tuple(_facts(audit))
+    facts += tuple(_spending(ledger_view(output).account(release.publication), release.number))
     attacks = attacks_sentence(output, *key)
     if attacks:
         facts += (("Attacks on held-out cases", attacks),)
@@ -184,6 +187,33 @@ def _facts(audit: AuditDocument) -> Iterator[tuple[str, str]]:
     doubts = audit.get("doubts")
     if doubts:
         yield "Doubtful values", "; ".join(doubts)
+
+
+def _spending(account: Account, number: int) -> Iterator[tuple[str, str]]:
+    """Yield where the charges of a publication went, if this release is not the only one that was charged."""
+    cut = account.seals[number].cut
+    counts = Counter(account.outcome(entry) for entry in account.charge_entries.values() if entry.cut != cut)
+    n_charges, n_elsewhere = len(account.charge_entries), counts.total()
+    if not n_elsewhere:
+        return
+    n_left = counts.pop("published", 0) + counts.pop("sealed", 0)
+    others = [f"{n_left} for releases that left"] if n_left else []
+    others += [f"{count} {_NOT_RELEASED[outcome]}" for outcome, count in sorted(counts.items())]
+    yield (
+        "Where epsilon went",
+        f"{n_charges} charges by now: {n_charges - n_elsewhere} for this release, {', '.join(others)}; a charge stays "
+        "if its release never leaves, since its noise was drawn",
+    )
+
+
+_NOT_RELEASED: Mapping[ChargeOutcome, str] = {
+    "held": "for other releases that wait for a decision",
+    "rejected": "for releases that were rejected",
+    "superseded": "for held releases whose place a newer one took",
+    "burned": "for numbers that a crash took",
+    "withheld": "for withheld attempts",
+    "not finished": "for attempts that did not finish",
+}
 
 
 def _moment(seconds: float) -> str:

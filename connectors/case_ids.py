@@ -1,4 +1,4 @@
-"""Case ids and activities that may mean a missing one, and case ids that may be the same case as another id.
+"""Case ids, activities and times that may mean a missing one, and case ids that may be the same case as another id.
 
 One person under two ids counts as two: a group of 20 cases may then be of 10 persons. Many persons under one id
 make a trace that nobody had. So `inspect` reports such ids, and so does everything that reads a log. They are not
@@ -91,6 +91,39 @@ def repeated_rows(n_copies: int) -> str:
         f"{n_copies} rows are exact copies of an earlier row, and each counts as an event: if an export repeats rows, "
         "remove them first (pandas: drop_duplicates); if an activity can happen twice at one moment, keep them"
     )
+
+
+_YEAR = 31_556_952 * 1_000_000_000
+"""Mean length of a year of the calendar (ns)."""
+
+FAR = 10
+"""Years without an event, beyond which times are far from all others: no process rests so long."""
+
+
+def distant_times(log: EventLog) -> list[str]:
+    """Return a sentence on times that are years before or after those of most events.
+
+    Parameters
+    ----------
+    log
+        A log of a source. The times of a release may be made.
+    """
+    if not log.n_events or int(log.time.max()) - int(log.time.min()) < FAR * _YEAR:
+        return []
+    year = log.time // _YEAR
+    events_of_year = np.bincount(year - year.min())
+    years = np.flatnonzero(events_of_year)
+    first_after_gap = np.flatnonzero(np.diff(years) > FAR) + 1
+    events_of_period = [int(events_of_year[period].sum()) for period in np.split(years, first_after_gap)]
+    n_distant = log.n_events - max(events_of_period)
+    if not n_distant:
+        return []
+    return [
+        f"{n_distant} events are more than {FAR} years before or after all others: exports write such times for a "
+        "missing one (1900-01-01, 2099-12-31), or a year is mistyped; each is read as a time, so it is the first or "
+        "the last event of its case, and windows and completion count by it; correct these times, or empty the fields "
+        "and leave such rows out with --skip-bad-rows"
+    ]
 
 
 def doubtful_activities(activity: Column) -> list[str]:
@@ -236,7 +269,7 @@ def _plain_id(text: str) -> str:
     quoted = _QUOTED_NUMBER.fullmatch(bare)
     if quoted is not None:
         bare = quoted[1] or quoted[2]
-    number = bare.removesuffix(".0")
+    number = bare.removesuffix(".0").removesuffix(",0")
     grouped = _GROUPED_NUMBER.fullmatch(number)
     if grouped is not None:
         number = number.replace(grouped[1], "")

@@ -238,6 +238,10 @@ def _scaled(text: str, factor: int) -> int:
     return int(Decimal(text.strip().replace(",", ".")) * factor)
 
 
+_DAY = re.compile(r"\d{1,4}([-/.])\d{1,2}\1\d{1,4}|\d{8}", re.ASCII)
+_LONGEST_DAY = len("2026-01-31")
+
+
 class _TimeTexts:
     """A column of times as texts.
 
@@ -280,8 +284,25 @@ class _TimeTexts:
             self._detect()
         self._check_zones()
         self._report_clock_changes()
+        self._report_days_among_times()
         # The last place is that of missing values, whose code is -1.
         return np.append(self.instants, 0)[self.codes], self._faults()
+
+    def _report_days_among_times(self) -> None:
+        """Report days without a time of day among times with one: they come before all others of their day."""
+        days = [
+            code
+            for code, text in enumerate(self.stripped)
+            if len(text) <= _LONGEST_DAY and _DAY.fullmatch(text) and code not in self.unreadable
+        ]
+        if not days or not any(":" in text for text in self.stripped):
+            return
+        n_rows = int(np.isin(self.codes, days).sum())
+        self.reading.say(
+            f"{self.name}: {n_rows} of the times are days without a time of day, and are read as midnight: such an "
+            "event comes before all others of its day, in an order that nobody recorded; export its time of day, or "
+            "empty the field and leave such rows out with --skip-bad-rows"
+        )
 
     def _detect(self) -> None:
         """Read by ISO 8601 if all texts fit it, else by the plan of all texts, else by the reading of most."""

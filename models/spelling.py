@@ -35,7 +35,21 @@ def spelled_twice(values: Iterable[Any]) -> list[int]:
 
 def _form(text: str) -> str:
     """Return what all spellings of a text have in common."""
-    return unicodedata.normalize("NFC", " ".join(without_invisible(text).split()).casefold())
+    read_rightly = text if text.isascii() else _as_utf8(text)
+    return unicodedata.normalize("NFC", " ".join(without_invisible(read_rightly).split()).casefold())
+
+
+def _as_utf8(text: str) -> str:
+    """Return the text that was meant, if its UTF-8 was read as a Western encoding: `Prüfung` for `PrÃ¼fung`.
+
+    Hardly any other text with such letters is UTF-8 by chance.
+    """
+    for encoding in ("cp1252", "latin-1"):
+        try:
+            return text.encode(encoding).decode("utf-8")
+        except UnicodeError:
+            continue
+    return text
 
 
 def without_invisible(text: str) -> str:

@@ -34,6 +34,7 @@ def _log(folder: Path, *ids: str) -> Path:
         (("1", "\ufeff1", "2"), SIMILAR),
         (("P-1", "P-\u200b1", "P-2"), SIMILAR),
         (("0017", "17", "18"), SIMILAR),
+        (('"17,0"', "17", "18"), SIMILAR),
         (("1.234", "1234", "1235"), SIMILAR),
         (("1 234 567", "1234567", "999"), SIMILAR),
         (("'17", "17", "18"), SIMILAR),

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import warnings
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
+import veilstream as vs
 from connectors import read_log
 from connectors.reading import Reading
 from models.spelling import spelled_twice
@@ -174,3 +178,76 @@ def test_the_time_that_orders_is_named_beside_others(tmp_path: Path, capsys: pyt
 def test_values_with_invisible_characters_are_spellings(invisible: str) -> None:
     """Two values that look the same: C bounds the share of each alone."""
     assert spelled_twice(["HIV", f"H{invisible}IV", "flu", f"cold{invisible}"]) == [0, 1]
+
+
+def test_values_that_two_encodings_wrote_are_spellings() -> None:
+    """Two joined exports, one of which was read as a Western encoding: C bounds the share of each value alone."""
+    broken = ["Krätze".encode().decode("cp1252"), "Prüfung".encode().decode("latin-1")]
+    assert spelled_twice(["Krätze", "Prüfung", "Ärger", *broken]) == [0, 1, 3, 4]
+    assert spelled_twice(["Ãrger", "Ärger", "Größe", "Grosse"]) == []
+
+
+def said_of(folder: Path, time_of: Callable[[int, datetime], str], time_format: str | None = None) -> list[str]:
+    """Return what a reader says of a table, by the text of the time of each row."""
+    numbers = iter(range(CASES * len(STEPS)))
+
+    def row(case: int, step: str, time: datetime) -> list[str]:
+        return [str(case), step, time_of(next(numbers), time)]
+
+    said: list[str] = []
+    path = table_of(folder / "log.csv", "case,activity,time", row)
+    read_log(path, reading=Reading(timezone="Europe/Berlin", time_format=time_format, say=said.append))
+    return said
+
+
+@pytest.mark.parametrize(
+    ("form", "step", "n_days"),
+    [
+        ("%Y-%m-%d", 5, 24),
+        ("%d.%m.%Y", 40, 3),
+        ("%Y-%m-%d", 1, 0),
+        ("%Y-%m-%d %H:%M", 5, 0),
+        ("%Y-%m-%dT%H", 5, 0),
+    ],
+)
+def test_days_among_times_are_reported(tmp_path: Path, form: str, step: int, n_days: int) -> None:
+    """They were read as midnight, so that their events came first, in an order that nobody recorded."""
+    german = "." in form
+
+    def time_of(number: int, time: datetime) -> str:
+        whole = "%d.%m.%Y %H:%M" if german else "%Y-%m-%d %H:%M"
+        return time.strftime(whole if number % step else form)
+
+    said = said_of(tmp_path, time_of, "day-first" if german else None)
+    notes = [text for text in said if "without a time of day" in text]
+    assert [text.partition(",")[0] for text in notes] == (
+        [f"time: {n_days} of the times are days without a time of day"] if n_days else []
+    )
+
+
+@pytest.mark.parametrize(
+    ("odd", "n_distant"),
+    [
+        ("1900-01-01 00:00", 3),
+        ("1970-01-01 00:00", 3),
+        ("2099-12-31 00:00", 3),
+        ("2204-03-01 08:00", 3),
+        ("2021-03-01 08:00", 0),
+        ("2034-02-01 08:00", 0),
+    ],
+)
+def test_times_far_from_all_others_are_reported(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], odd: str, n_distant: int
+) -> None:
+    """Such an event is the first or last of its case, and a case with one in 1900 was silent for a century."""
+    said = said_of(tmp_path, lambda number, time: f"{time:%Y-%m-%d %H:%M}" if number % 40 else odd)
+    sentence = f"{n_distant} events are more than 10 years before or after all others"
+    assert sum(sentence in text for text in said) == bool(n_distant)
+    notes = inspected(capsys, tmp_path / "log.csv", "--timezone", "Europe/Berlin")["notes"]
+    assert sum(sentence in text for text in notes) == bool(n_distant)
+    frame = pd.read_csv(tmp_path / "log.csv", parse_dates=["time"])
+    names = {"case": "case", "activity": "activity", "time": "time"}
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        vs.risk(frame, projection="A", points="1", columns=names, timezone="UTC")
+    assert sum(sentence in str(warning.message) for warning in caught) == bool(n_distant)

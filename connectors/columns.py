@@ -94,6 +94,9 @@ _TIERS: Mapping[str, tuple[frozenset[str], ...]] = {
 """For each part, from the surest words to the least sure. The end of an activity goes before its begin, as in XES."""
 
 
+_XES_NAMES = frozenset(["case:concept:name", "concept:name", "time:timestamp", "org:resource"])
+
+
 def plain(name: str) -> str:
     """Return the name without case, blanks and signs.
 
@@ -108,7 +111,7 @@ def plain(name: str) -> str:
     'completetimestamp'
     """
     bare = name.strip().casefold()
-    return bare if bare in ("case:concept:name", "concept:name", "time:timestamp", "org:resource") else _bare(bare)
+    return bare if bare in _XES_NAMES else _bare(bare)
 
 
 def _bare(name: str) -> str:

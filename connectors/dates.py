@@ -133,7 +133,9 @@ def numbers(texts: Sequence[str]) -> bool:
     texts
         Distinct texts of a column.
     """
-    return bool(texts) and all(_NUMBER.fullmatch(text) for text in texts) and not all(map(_is_compact_day, texts))
+    if not texts or not all(map(_NUMBER.fullmatch, texts)):
+        return False
+    return not all(map(_is_compact_day, texts))
 
 
 def _is_compact_day(text: str) -> bool:
@@ -150,7 +152,7 @@ def durations(texts: Sequence[str]) -> bool:
     texts
         Distinct texts of a column.
     """
-    return bool(texts) and all(_DURATION.fullmatch(text) for text in texts)
+    return bool(texts) and all(map(_DURATION.fullmatch, texts))
 
 
 def lengths(texts: Sequence[str]) -> NDArray[np.int64]:

@@ -69,7 +69,8 @@ def joined(tables: Sequence[pd.DataFrame], places: Sequence[PlaceOfRow]) -> tupl
     first = set(tables[0].columns)
     for table, place_in_table in zip(tables, places, strict=True):
         if set(table.columns) != first:
-            differing = ", ".join(sorted(repr(str(name)) for name in first.symmetric_difference(table.columns)))
+            differing_names = first.symmetric_difference(table.columns)
+            differing = ", ".join(sorted(repr(str(name)) for name in differing_names))
             raise InputError(
                 f"{place_in_table(0).rpartition(':')[0]}: other columns than the first file of the folder ({differing})"
             )

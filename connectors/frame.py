@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -135,7 +136,8 @@ def log_of(
     order = _order(owner, time)
     if order is None:
         # All logs that this program writes are in order. Then no column is copied.
-        starts = np.searchsorted(owner.codes, np.arange(n_cases + 1, dtype=np.int32)).astype(np.int64, copy=False)
+        case_numbers = np.arange(n_cases + 1, dtype=np.int32)
+        starts = np.searchsorted(owner.codes, case_numbers).astype(np.int64, copy=False)
         row = np.arange(n_events, dtype=np.int64)
     else:
         starts = starts_of(np.bincount(owner.codes, minlength=n_cases))
@@ -362,12 +364,8 @@ def _counted_out(
     readable = np.ones(len(frame), dtype=np.bool_)
     for fault in faults:
         for row in fault.rows[readable[fault.rows]].tolist():
-            bad.add(
-                fault.cause,
-                lambda row=row: place_of(row),  # type: ignore[misc]
-                lambda row=row: _row_as_text(frame, row),  # type: ignore[misc]
-                lambda fault=fault: fault.reason,  # type: ignore[misc]
-            )
+            text = partial(_row_as_text, frame, row)
+            bad.add(fault.cause, partial(place_of, row), text, partial(str, fault.reason))
         readable[fault.rows] = False
     return readable
 

@@ -344,7 +344,8 @@ def _report_further_times(
     columns: Mapping[str, Column], parts: Mapping[str, guessing.Guess], facts: Inspection
 ) -> None:
     """Report columns of times that the log does not use: of one event, or a column for each activity."""
-    free = {name: column for name, column in columns.items() if name not in {part.column for part in parts.values()}}
+    used = {part.column for part in parts.values()}
+    free = {name: column for name, column in columns.items() if name not in used}
     times = [name for name, column in free.items() if guessing.looks_like_times(column)]
     named = ", ".join(map(repr, times[:_NAMED]))
     if len(times) > _NAMED:

@@ -12,6 +12,7 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -189,8 +190,12 @@ def read_parts(path: Path, reading: Reading, *, check: bool = True) -> tuple[pd.
         Whether columns of case, activity and time are required.
     """
     files = parts(path, (".parquet",))
-    places: list[PlaceOfRow] = [lambda row, file=file: f"{file}: row {row + 1}" for file in files]  # type: ignore[misc]
+    places = [partial(_place, file) for file in files]
     return joined([_table(file, reading, check) for file in files], places)
+
+
+def _place(file: Path, row: int) -> str:
+    return f"{file}: row {row + 1}"
 
 
 def _table(path: Path, reading: Reading, check: bool) -> pd.DataFrame:
@@ -255,8 +260,8 @@ def _plain(table: pa.Table) -> pa.Table:
 
     for place, field in enumerate(table.schema):
         kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
-        binary = pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind)
-        if binary or _holds_containers(field):
+        is_bytes = pa.types.is_binary(kind) or pa.types.is_large_binary(kind)
+        if is_bytes or pa.types.is_fixed_size_binary(kind) or _holds_containers(field):
             texts = [None if value is None else _text(value) for value in table.column(place).to_pylist()]
             table = table.set_column(place, field.name, pa.array(texts, type=pa.string()))
     return table

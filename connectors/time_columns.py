@@ -223,8 +223,12 @@ def _report_shortened(series: pd.Series, name: str, factor: int, reading: Readin
     written = [match for match in map(_EXPONENT.fullmatch, texts) if match is not None]
     if not written:
         return
-    step = min(10 ** max(int(power) - len(decimals or ""), 0) for decimals, power in (m.groups() for m in written))
-    seconds = step * factor // SECOND
+    steps = []
+    for match in written:
+        decimals, power = match.groups()
+        lost_digits = int(power) - len(decimals or "")
+        steps.append(10 ** max(lost_digits, 0))
+    seconds = min(steps) * factor // SECOND
     if seconds > 1:
         n_rows = int(series.isin([match.string for match in written]).sum())
         reading.say(
@@ -445,7 +449,9 @@ class _TimeTexts:
 
     def _report_clock_changes(self) -> None:
         """Report the texts that show a local time that occurs twice or not at all."""
-        if self.reading.timezone is None or self.reading.on_clock_changes is None or not self.without_zone.any():
+        if self.reading.timezone is None or self.reading.on_clock_changes is None:
+            return
+        if not self.without_zone.any():
             return
         # Only texts within a day of a change are looked at: ISO 8601 has to be parsed again for it.
         local_codes = np.flatnonzero(self.without_zone)
@@ -456,7 +462,8 @@ class _TimeTexts:
         if self.moments is None:
             # Read in UTC, a time without a zone stays what the clock showed.
             parse = parser("UTC")
-            shown = np.asarray([parse(self.texts[code]) for code in codes], dtype=np.int64).astype("datetime64[ns]")
+            clock_times = [parse(self.texts[code]) for code in codes]
+            shown = np.asarray(clock_times, dtype=np.int64).astype("datetime64[ns]")
         else:
             shown = self.moments[codes]
         rows = np.bincount(self.codes[self.codes >= 0], minlength=len(self.texts))[codes]

@@ -61,9 +61,12 @@ def offsets(time: Ints, name: str) -> Codes:
     """
     import pandas as pd
 
-    distinct, place = np.unique(time // (15 * 60 * SECOND), return_inverse=True)  # clocks change at quarters of hours
-    moments = pd.DatetimeIndex(distinct * (15 * 60 * SECOND), tz="UTC").tz_convert(zone(name))
-    ahead = (moments.tz_localize(None) - moments.tz_convert("UTC").tz_localize(None)) // pd.Timedelta(minutes=1)
+    # Clocks change at quarters of hours: one look-up for each of them.
+    quarter = 15 * 60 * SECOND
+    distinct, place = np.unique(time // quarter, return_inverse=True)
+    in_utc = pd.DatetimeIndex(distinct * quarter, tz="UTC")
+    on_clock = in_utc.tz_convert(zone(name)).tz_localize(None)
+    ahead = (on_clock - in_utc.tz_localize(None)) // pd.Timedelta(minutes=1)
     return np.asarray(ahead, dtype=np.int32)[place]
 
 

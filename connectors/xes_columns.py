@@ -6,6 +6,7 @@ from array import array
 from collections import Counter
 from collections.abc import Callable, Mapping
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -397,7 +398,7 @@ class Collector:
             self._once(np.bincount(part.rows, minlength=size), key, place_of, unread)
             if self.bad is not None:
                 _mark_invalid(part, unread)
-                column = part.column(size, lambda text, kind=part.kind: _converted_or_none(text, kind))  # type: ignore[misc]
+                column = part.column(size, partial(_converted_or_none, kind=part.kind))
             else:
                 column = _column(part, key, size, place_of)
             if key not in result:

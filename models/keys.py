@@ -159,4 +159,5 @@ class KeyTotals:
         distinct_keys, place = grouped(keys, self._size)
         # floats hold whole numbers up to 2^53, more than any log has cases
         count = np.bincount(place, times, minlength=len(distinct_keys)).astype(np.int64)
-        return distinct_keys, count, np.bincount(place, values * times, minlength=len(distinct_keys)).astype(np.float64)
+        sums = np.bincount(place, values * times, minlength=len(distinct_keys)).astype(np.float64)
+        return distinct_keys, count, sums

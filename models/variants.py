@@ -141,10 +141,10 @@ def table_of(
     count
         int64[R], cases of each row.
     """
-    parts = {
-        name: Column.encode(item if len(knowledge.carries) == 1 else item[place] for item in alphabet)
-        for place, name in enumerate(knowledge.carries)
-    }
+    parts = {}
+    for place, name in enumerate(knowledge.carries):
+        is_only_part = len(knowledge.carries) == 1
+        parts[name] = Column.encode(alphabet if is_only_part else [item[place] for item in alphabet])
     nothing = Column(np.full(len(codes), MISSING, dtype=np.int32), ())
     time = np.zeros(len(codes), dtype=np.int64)
     if "relative_time" in parts:

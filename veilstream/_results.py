@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from stream.release.verdict import Verdict
     from veilstream._logs import GivenLog, Log
 
+    _ShownParts = tuple[str, pd.DataFrame, Sequence[tuple[str, str]], Sequence[str]]
+    """Title, figures, promises and notes, as `_text` and `_html` take them."""
+
 PROMISES = {
     "guaranteed": "guaranteed",
     "to_whom": "to whom",
@@ -174,10 +177,13 @@ class Release:
 
     def summary(self) -> str:
         """Return counts, promise and warnings as plain text."""
-        return _text(self._title, self._figures, promise_lines(self.promise), self._notes)
+        return _text(*self._shown_parts())
 
     def _repr_html_(self) -> str:
-        return _html(self._title, self._figures, promise_lines(self.promise), self._notes)
+        return _html(*self._shown_parts())
+
+    def _shown_parts(self) -> _ShownParts:
+        return self._title, self._figures, promise_lines(self.promise), self._notes
 
     def __repr__(self) -> str:
         """Return the title, without values of persons."""
@@ -230,13 +236,14 @@ class Measurement:
 
     def summary(self) -> str:
         """Return figures and notes as plain text."""
-        return _text(self._title, self.to_dataframe(), (), (*self._broken_lines(), *self.notes))
-
-    def _broken_lines(self) -> list[str]:
-        return [f"broken: {sentence}" for sentence in self.broken]
+        return _text(*self._shown_parts())
 
     def _repr_html_(self) -> str:
-        return _html(self._title, self.to_dataframe(), (), (*self._broken_lines(), *self.notes))
+        return _html(*self._shown_parts())
+
+    def _shown_parts(self) -> _ShownParts:
+        broken_lines = [f"broken: {sentence}" for sentence in self.broken]
+        return self._title, self.to_dataframe(), (), (*broken_lines, *self.notes)
 
     def __repr__(self) -> str:
         """Return the title, without values of persons."""
@@ -298,14 +305,11 @@ class ReleaseSeries:
 
     def summary(self) -> str:
         """Return verdict, figures and promises as plain text."""
-        return _text(self._title, self.to_dataframe(), self._promises(), (*self._verdict_lines(), *self._notes))
+        return _text(*self._shown_parts())
 
     @property
     def _title(self) -> str:
         return f"{len(self.releases)} releases, {len(self.document['withheld'])} withheld"
-
-    def _verdict_lines(self) -> list[str]:
-        return [line for verdict in self.verdicts for line in verdict.lines()]
 
     def _promises(self) -> list[tuple[str, str]]:
         """Return the promise of the last release of each publication."""
@@ -316,7 +320,11 @@ class ReleaseSeries:
         return lines
 
     def _repr_html_(self) -> str:
-        return _html(self._title, self.to_dataframe(), self._promises(), (*self._verdict_lines(), *self._notes))
+        return _html(*self._shown_parts())
+
+    def _shown_parts(self) -> _ShownParts:
+        verdict_lines = [line for verdict in self.verdicts for line in verdict.lines()]
+        return self._title, self.to_dataframe(), self._promises(), (*verdict_lines, *self._notes)
 
     def __repr__(self) -> str:
         """Return the verdicts' words, without values of persons."""

@@ -361,7 +361,8 @@ def _digest(mapping: EventMapping) -> str:
 
 def _is_one(value: Any, choices: Scalar | tuple[Scalar, ...]) -> bool:
     # In Python True equals 1; in a record they are different values.
-    return any(value == choice and isinstance(value, bool) == isinstance(choice, bool) for choice in _listed(choices))
+    is_bool = isinstance(value, bool)
+    return any(value == choice and isinstance(choice, bool) == is_bool for choice in _listed(choices))
 
 
 def _listed(choices: Scalar | tuple[Scalar, ...]) -> tuple[Scalar, ...]:

@@ -300,15 +300,15 @@ class Schemas:
             return question()
         except SchemaRegistryError as error:
             status = error.http_status_code
-            if (status == 404 and error.error_code in NOT_FOUND) or (status in (400, 422) and missing == UNKNOWN):
+            is_missing = status == 404 and error.error_code in NOT_FOUND
+            is_refused_id = status in (400, 422) and missing == UNKNOWN
+            if is_missing or is_refused_id:
                 raise Poison(missing) from None
             if status == 404:  # a wrong path, a proxy: it would put every record into the dlq
                 raise UnavailableError(f"{self._url}: the address answers, but is not a registry (HTTP 404)") from None
-            if error.http_status_code in (401, 403):
-                raise UnavailableError(
-                    f"{self._url}: refuses our credentials (HTTP {error.http_status_code})"
-                ) from None
-            raise UnavailableError(f"{self._url}: answers HTTP {error.http_status_code}") from None
+            if status in (401, 403):
+                raise UnavailableError(f"{self._url}: refuses our credentials (HTTP {status})") from None
+            raise UnavailableError(f"{self._url}: answers HTTP {status}") from None
         except InputError as error:  # a token file that is gone for the moment
             raise UnavailableError(str(error)) from None
         except Exception as error:  # noqa: BLE001  # the client's transport has errors of its own, and of its JSON

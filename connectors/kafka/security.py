@@ -76,7 +76,8 @@ class Security(Credentials):
         if not sasl and (self.mechanism or self.username or self.password or self.token):
             raise ValueError(f"credentials are set, but protocol = {self.protocol!r} does not send them; use sasl_ssl")
         self._check_tokens()
-        if sasl and self.mechanism != "OAUTHBEARER" and not (self.username and (self.password or self.password_file)):
+        has_password = self.password or self.password_file
+        if sasl and self.mechanism != "OAUTHBEARER" and not (self.username and has_password):
             raise ValueError(f"{self.mechanism} needs username, and password or password_file")
         if self.cert_file and not self.key_file:
             raise ValueError("cert_file needs key_file")

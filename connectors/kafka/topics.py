@@ -440,7 +440,8 @@ def permissions(process: str, source: Source, role: Role) -> list[Permission]:
     role
         The role.
     """
-    return list({"ingest": _ingest, "coordinator": _coordinator, "operator": _operator}[role](process, source))
+    permissions_of = {"ingest": _ingest, "coordinator": _coordinator, "operator": _operator}
+    return list(permissions_of[role](process, source))
 
 
 def _ingest(process: str, source: Source) -> Iterator[Permission]:

@@ -582,6 +582,18 @@ def release_number(name: str) -> int | None:
     return int(match[1]) if match else None
 
 
+def release_numbers(names: Iterable[str]) -> list[int]:
+    """Return the numbers of the releases among folders, ascending.
+
+    Parameters
+    ----------
+    names
+        Names of folders. Those of no release are left out.
+    """
+    numbers = map(release_number, names)
+    return sorted(number for number in numbers if number)
+
+
 def publication_names(names: Iterable[str]) -> list[str]:
     """Return the names that publications can have, sorted.
 

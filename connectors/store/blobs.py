@@ -160,7 +160,9 @@ class FolderBlobs:
             Name of the folder. Files that are being written are left out.
         """
         path = self._path(folder)
-        file_names = [entry.name for entry in path.iterdir() if entry.is_file()] if path.is_dir() else []
+        if not path.is_dir():
+            return []
+        file_names = [entry.name for entry in path.iterdir() if entry.is_file()]
         return sorted(f"{folder}/{name}" for name in file_names if not name.endswith(ASIDE))
 
     def delete(self, name: str) -> None:

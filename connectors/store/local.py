@@ -18,7 +18,7 @@ from connectors.store.base import (
     number_taken,
     publication_names,
     release_name,
-    release_number,
+    release_numbers,
 )
 from models.errors import InputError
 
@@ -101,7 +101,7 @@ class LocalStore(Store):
         publication
             Name of the publication.
         """
-        return sorted(number for name in folder_names(self._folder(publication)) if (number := release_number(name)))
+        return release_numbers(folder_names(self._folder(publication)))
 
     def file_bytes(self, publication: str, sequence: int, name: str) -> bytes:
         """Return a file of a visible release.

@@ -19,7 +19,7 @@ from connectors.store.base import (
     number_taken,
     publication_names,
     release_name,
-    release_number,
+    release_numbers,
 )
 from connectors.store.reached import make_folder, reached_at
 from models.errors import InputError
@@ -128,12 +128,10 @@ class ObjectStore(Store):
         """
         self._fs.invalidate_cache()
         try:
-            names = [
-                entry.rstrip("/").rpartition("/")[2] for entry in self._fs.ls(self._folder(publication), detail=False)
-            ]
+            entries = self._fs.ls(self._folder(publication), detail=False)
         except FileNotFoundError:
             return []
-        numbers = sorted(number for name in names if (number := release_number(name)))
+        numbers = release_numbers(entry.rstrip("/").rpartition("/")[2] for entry in entries)
         return [number for number in numbers if self.exists(publication, number)]
 
     def file_bytes(self, publication: str, sequence: int, name: str) -> bytes:

@@ -36,18 +36,16 @@ def lcs_table(first: Array, second: Array, table: Array) -> int:
         int64, at least [len(first) + 1, len(second) + 1]. `table[i, j]` becomes the length for the suffixes
         from i and j.
     """
+    for j in range(len(second) + 1):
+        table[len(first), j] = 0
     for i in range(len(first) - 1, -1, -1):
         table[i, len(second)] = 0
         for j in range(len(second) - 1, -1, -1):
-            if i == len(first) - 1:
-                table[i + 1, j] = 0
             if first[i] == second[j]:
-                table[i, j] = table[i + 1, j + 1] + 1 if i + 1 < len(first) and j + 1 < len(second) else 1
+                table[i, j] = table[i + 1, j + 1] + 1
             else:
-                below = table[i + 1, j] if i + 1 < len(first) else 0
-                right = table[i, j + 1] if j + 1 < len(second) else 0
-                table[i, j] = max(below, right)
-    return table[0, 0] if len(first) and len(second) else 0
+                table[i, j] = max(table[i + 1, j], table[i, j + 1])
+    return int(table[0, 0])
 
 
 @kernel
@@ -109,7 +107,9 @@ def cheapest_partner(
     for other in range(len(lengths)):
         if other == group or not alive[other]:
             continue
-        least = max(length_of_group - lengths[other], 0) * n + max(lengths[other] - length_of_group, 0) * sizes[other]
+        # At the best, the shorter trace is a subsequence of the longer one, and the longer one loses the rest.
+        surplus = length_of_group - lengths[other]
+        least = max(surplus, 0) * n + max(-surplus, 0) * sizes[other]
         if partner >= 0 and least >= best:
             continue
         length = lcs_table(traces[group, :length_of_group], traces[other, : lengths[other]], table)

@@ -215,9 +215,10 @@ def first_violation(
     if structure in ("set", "mult"):
         case = np.repeat(np.arange(len(lengths)), lengths)
     if structure == "set":
-        pairs = distinct(case * max(len(order), 1) + codes, (len(starts) - 1) * max(len(order), 1))
-        lengths = np.bincount(pairs // max(len(order), 1), minlength=len(lengths))
-        codes = pairs % max(len(order), 1)
+        n_items = max(len(order), 1)
+        pairs = distinct(case * n_items + codes, len(lengths) * n_items)
+        lengths = np.bincount(pairs // n_items, minlength=len(lengths))
+        codes = pairs % n_items
     elif structure == "mult":
         codes = codes[np.lexsort((codes, case))]
     present = np.flatnonzero(lengths)

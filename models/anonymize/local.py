@@ -53,7 +53,8 @@ def default_priority(view: TraceView, suppressed: Iterable[int]) -> Ints:
     """
     gone = set(suppressed)
     total = [int(loss.sum()) for loss in losses(view)]
-    return ranks(sorted(range(len(total)), key=lambda item: (item in gone, -total[item], item)))
+    order = sorted(range(len(total)), key=lambda item: (item in gone, -total[item], item))
+    return ranks(order)
 
 
 PLAIN = 10

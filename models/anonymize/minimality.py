@@ -173,9 +173,11 @@ def at_most_once(view: TraceView) -> npt.NDArray[np.bool_]:
         The source as the adversary sees it.
     """
     n_items = len(view.alphabet)
-    key = np.sort(view.row_of_position * max(n_items, 1) + view.codes)
+    width = max(n_items, 1)
+    keys = np.sort(view.row_of_position * width + view.codes)
+    repeated_keys = keys[1:][keys[1:] == keys[:-1]]
     once = np.ones(n_items, dtype=np.bool_)
-    once[key[1:][key[1:] == key[:-1]] % max(n_items, 1)] = False
+    once[repeated_keys % width] = False
     return once
 
 

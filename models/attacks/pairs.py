@@ -84,8 +84,8 @@ def leaves(items: Sequence[Any], taxonomy: Mapping[Any, Any] | None) -> tuple[An
     nodes = dict.fromkeys([*items, *taxonomy, *taxonomy.values()])
     parents = set(taxonomy.values())
     shown = set(items)
-    special_nodes = (node for node in nodes if node not in parents)
-    return tuple(node for node in special_nodes if any(above in shown for above in ancestors(node, taxonomy)))
+    special_nodes = [node for node in nodes if node not in parents]
+    return tuple(node for node in special_nodes if not shown.isdisjoint(ancestors(node, taxonomy)))
 
 
 def specializations(item: Any, symbols: Sequence[Any], taxonomy: Mapping[Any, Any] | None) -> list[Any]:

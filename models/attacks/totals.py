@@ -284,9 +284,11 @@ def add_leaving(table, starts, n, links, all_in, core):  # type: ignore[no-untyp
         row = table[links[x, 0]]
         partner_row = table[max(links[x, 1], 0)]
         for k in range(len(all_in)):
-            all_in[k] += records * np.int64((row[k] <= n) & (is_gone | (partner_row[k] > n)))
+            leaves = is_gone | (partner_row[k] > n)
+            all_in[k] += records * np.int64((row[k] <= n) & leaves)
         for d in range(length - 1):
             threshold = n - (length - d - 1)
             if threshold >= 0:
                 for k in range(starts[d], starts[d + 1]):
-                    core[k] += records * np.int64((row[k] <= threshold) & (is_gone | (partner_row[k] > threshold)))
+                    leaves = is_gone | (partner_row[k] > threshold)
+                    core[k] += records * np.int64((row[k] <= threshold) & leaves)

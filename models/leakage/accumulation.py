@@ -214,12 +214,9 @@ def composition(charges: Sequence[tuple[Fraction, Fraction]]) -> dict[str, objec
     charges
         Epsilon and delta of each release.
     """
-    return {
-        "method": "composition",
-        "sum_epsilon": shown(sum((epsilon for epsilon, _ in charges), Fraction(0))),
-        "sum_delta": shown(sum((delta for _, delta in charges), Fraction(0))),
-        "max_tpl": shown(sum((epsilon for epsilon, _ in charges), Fraction(0))),
-    }
+    epsilon = shown(sum((epsilon for epsilon, _ in charges), Fraction(0)))
+    delta = shown(sum((delta for _, delta in charges), Fraction(0)))
+    return {"method": "composition", "sum_epsilon": epsilon, "sum_delta": delta, "max_tpl": epsilon}
 
 
 def reference(

@@ -140,13 +140,15 @@ def run(log: EventLog, settings: SimulationSettings) -> SimulationOutcome:
     rng = np.random.default_rng(settings.seed)
     shown = list(lockstep(first, full, settings.scenario, settings.window, settings.releases, rng))
     budgets = settings.budgets(len(shown))
-    return SimulationOutcome(
-        epsilon=budgets,
-        chains={name: _chain(log, ended, shown, budgets, settings, items) for name, items in _items(log, settings)},
-        complete=[int(((s == full) & ended).sum()) for s in shown],
-        incomplete=[int(((s > 0) & ~((s == full) & ended)).sum()) for s in shown],
-        events=[int(np.maximum(s - 1 - ((s == full) & ended), 0).sum()) for s in shown],
-    )
+    complete, incomplete, events = [], [], []
+    for states in shown:
+        is_complete = (states == full) & ended
+        complete.append(int(is_complete.sum()))
+        incomplete.append(int(((states > 0) & ~is_complete).sum()))
+        # The first state is that before all events, and a complete case has one more at its end.
+        events.append(int(np.maximum(states - 1 - is_complete, 0).sum()))
+    chains = {name: _chain(log, ended, shown, budgets, settings, items) for name, items in _items(log, settings)}
+    return SimulationOutcome(budgets, chains, complete, incomplete, events)
 
 
 def _items(log: EventLog, settings: SimulationSettings) -> list[tuple[str, Column]]:

@@ -225,7 +225,8 @@ def _ordered(column: Column) -> Ints:
     if are_numbers or are_dates:
         order = np.asarray(sorted(range(len(values)), key=values.__getitem__), dtype=np.int64)
     else:
-        order = np.argsort(-np.bincount(column.codes[column.codes >= 0], minlength=len(values)), kind="stable")
+        counts = np.bincount(column.codes[column.codes >= 0], minlength=len(values))
+        order = np.argsort(-counts, kind="stable")
     place = np.empty(len(values) + 1, dtype=np.int64)
     place[order] = np.arange(1, len(values) + 1)
     place[-1] = 0

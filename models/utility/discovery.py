@@ -102,7 +102,9 @@ def _precision(log: EventLog, net: Any, initial: Any, final: Any) -> float:
     for prefix in sorted(following, key=len):
         if prefix:
             state = states[prefix[:-1]]
-            states[prefix] = step(state[0], prefix[-1]) if state and prefix[-1] in labels else state
+            if state is not None and prefix[-1] in labels:
+                state = step(state[0], prefix[-1])
+            states[prefix] = state
         state = states[prefix]
         if state is not None:
             cases = following[prefix].total()

@@ -126,7 +126,9 @@ def _cases_with(log: EventLog, size: int, cases: Ints | None) -> Ints:
         case = np.repeat(np.arange(end - begin), log.lengths[begin:end])
         has_activity = codes >= 0
         pairs = distinct((case * size + codes)[has_activity], (end - begin) * size)
-        holding += amounts(pairs % size, None if cases is None else cases[begin + pairs // size], size)
+        case_of_pair, code_of_pair = np.divmod(pairs, size)
+        weights = None if cases is None else cases[begin + case_of_pair]
+        holding += amounts(code_of_pair, weights, size)
     return holding
 
 

@@ -152,7 +152,9 @@ def execute(arguments: list[str] | None = None) -> int:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return 1
         short = shortage(error, _output_of(words))
-        return _fail(f"{error.filename or 'the disk'}: {error.strerror or error}" if short is None else str(short), 1)
+        if short is not None:
+            return _fail(str(short), 1)
+        return _fail(f"{error.filename or 'the disk'}: {error.strerror or error}", 1)
     if outcome == _INTERRUPTED:
         return _fail("interrupted", 1)
     return outcome if isinstance(outcome, int) else 0

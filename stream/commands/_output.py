@@ -94,6 +94,11 @@ def grid(*names: str, title: str | None = None, word_columns: int = 1) -> Table:
     return table
 
 
+def or_dash(value: Any, form: str = "") -> str:
+    """Return a figure in a format, "-" if there is none."""
+    return "-" if value is None else format(value, form)
+
+
 def filled(names: Sequence[str], rows: Sequence[Sequence[Any]], *, title: str, word_columns: int) -> Table:
     """Return a grid with rows, without columns that are empty in all rows.
 

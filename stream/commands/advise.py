@@ -12,7 +12,7 @@ import typer
 from connectors.reading import Reading
 from models.errors import InputError
 from stream.commands import _options as options
-from stream.commands._output import emit_json, fitted, grid, progress, tables
+from stream.commands._output import emit_json, fitted, grid, or_dash, progress, tables
 from stream.release import membership
 
 if TYPE_CHECKING:
@@ -89,7 +89,8 @@ def command(
             "--K": K != 20, "--C": C != 0.5, "--goal": goal != "utility", "-o": output is not None,
             "--sensitive": bool(sensitive),
         }  # fmt: skip
-        return _advise_noise(log, noise, plot, reading, [name for name, is_set in unused.items() if is_set], json=json)
+        set_in_vain = [name for name, is_set in unused.items() if is_set]
+        return _advise_noise(log, noise, plot, reading, set_in_vain, json=json)
     if noise != NoiseOptions():
         raise InputError("--to-release and --cases-per-person need --noise public or --noise older")
     import tempfile
@@ -216,12 +217,11 @@ def _show_noise(name: str, options_: NoiseOptions, cases: int, curves: list[Nois
         for epsilon in curve.refused:
             table.add_row(epsilon, *["-"] * 6, "no release", "-")
         for point in curve.points:
-            figures = [
-                f"{value:.3f}"
-                for spread in (point.similarity, point.dfg_error)
-                for value in (spread.mean, spread.least, spread.most)
-            ]
-            table.add_row(point.epsilon, *figures, f"{point.empty}/{noise_advice.RUNS}", f"{point.activities:.1f}")
+            figures = []
+            for spread in (point.similarity, point.dfg_error):
+                figures += [f"{value:.3f}" for value in (spread.mean, spread.least, spread.most)]
+            empty = f"{point.empty}/{noise_advice.RUNS}"
+            table.add_row(point.epsilon, *figures, empty, f"{point.activities:.1f}")
         console.print(fitted(table))
     for measure, meaning in noise_advice.MEASURES.items():
         console.print(f"{measure}: {meaning}", markup=False)
@@ -282,7 +282,7 @@ def _show(
     table = grid("candidate", "holds", "cuts", "kept", "wait", "KA", "FA", "CA", "BA", "loses", word_columns=2)
     table.columns[-1].justify = "left"
     for trial in trials:
-        worst = ["-" if value is None else str(value) for value in trial.worst.values()]
+        worst = map(or_dash, trial.worst.values())
         table.add_row(trial.candidate.publication.name, _holds(trial), *_numbers(trial), *worst, _loses(trial))
     console.print(fitted(table))
     console.print(
@@ -363,9 +363,8 @@ def _holds(trial: CandidateTrial) -> str:
 
 
 def _numbers(trial: CandidateTrial) -> list[str]:
-    kept = "-" if trial.kept is None else f"{trial.kept:.3f}"
-    wait = "-" if trial.wait_days is None else f"{trial.wait_days:.1f}"
-    return [f"{trial.releases}/{trial.releases + trial.unreleased}", kept, wait]
+    cuts = trial.releases + trial.unreleased
+    return [f"{trial.releases}/{cuts}", or_dash(trial.kept, ".3f"), or_dash(trial.wait_days, ".1f")]
 
 
 def _loses(trial: CandidateTrial) -> str:

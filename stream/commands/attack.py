@@ -17,7 +17,7 @@ from connectors.reading import Reading
 from models.errors import InputError
 from stream.commands import _engine
 from stream.commands import _options as options
-from stream.commands._output import emit_json, grid, progress, tables
+from stream.commands._output import emit_json, grid, or_dash, progress, tables
 
 if TYPE_CHECKING:
     from models.attacks.correspondence import AttackedPair, AttackQuestion, Method
@@ -224,7 +224,7 @@ def _show(pairs: list[AttackedPair], body: dict[str, Any]) -> None:
     for pair in pairs:
         compared = f"{pair.earlier + 1}, {pair.later + 1}"
         for row in pair.answer.json()["results"]:
-            shares = ["-" if row[name] is None else f"{row[name]:.2f}" for name in ("fc", "cc", "bc")]
+            shares = [or_dash(row[name], ".2f") for name in ("fc", "cc", "bc")]
             table.add_row(compared, str(row["n"]), row["linker"], *_numbers(row, names), *shares)
     console.print(table)
     for sentence in missing_linkers(pairs):
@@ -237,7 +237,7 @@ def _show(pairs: list[AttackedPair], body: dict[str, Any]) -> None:
 
 
 def _numbers(row: Mapping[str, Any], names: Sequence[str]) -> list[str]:
-    return ["-" if row[name] is None else str(row[name]) for name in names]
+    return [or_dash(row[name]) for name in names]
 
 
 def _show_series(console: Any, series: Mapping[str, Any]) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -138,7 +139,8 @@ def _pairs(built: Mechanism, counts: bool) -> list[NeighbourPair]:
 
     if counts:
         return count_pairs(_counting(built), _stage(built).common)
-    return pairs(lambda log: _run(built, log), _stage(built), times=built.kind in WITH_TIMES, rule=built.kind == "amun")
+    has_times, is_amun = built.kind in WITH_TIMES, built.kind == "amun"
+    return pairs(partial(_run, built), _stage(built), times=has_times, rule=is_amun)
 
 
 def _counting(built: Mechanism) -> Any:

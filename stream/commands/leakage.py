@@ -13,7 +13,7 @@ import typer
 from connectors.reading import Reading
 from models.errors import BoundError, InputError
 from stream.commands import _options as options
-from stream.commands._output import emit_json, grid, progress, tables
+from stream.commands._output import emit_json, grid, or_dash, progress, tables
 
 if TYPE_CHECKING:
     from models.leakage.experiment import SimulationOutcome, SimulationSettings
@@ -133,7 +133,7 @@ def _print(results: Sequence[LeakageDocument]) -> None:
         table = grid("release", "events", "complete", "incomplete", "BPL", "FPL", "TPL", title=title)
         for row in result["releases"]:
             cells = (row["release"], row["events"], row["complete"], row["incomplete"])
-            curves = ["-" if value is None else f"{value:.6f}" for value in (row["bpl"], row["fpl"], row["tpl"])]
+            curves = [or_dash(value, ".6f") for value in (row["bpl"], row["fpl"], row["tpl"])]
             table.add_row(*map(str, cells), *curves)
         tables().print(table)
         tables().print(f"max TPL {result['max_tpl']:.6f}, sum of e {result['sum_epsilon']:.6f}; {WHAT_E_IS}")

@@ -78,7 +78,7 @@ def parts(columns: Mapping[str, Column], named_by_user: Mapping[str, str]) -> di
     # The order matters: times are the surest, and an activity is recognised by how it changes in a case.
     if "time" not in guesses and (guess := _time(free())):
         guesses["time"] = guess
-    if "case" not in guesses and (guess := _case(free())):
+    if "case" not in guesses and (guess := _case_of_wide_table(free(), guesses) or _case(free())):
         guesses["case"] = guess
     if "activity" not in guesses:
         case = filled_down(columns[guesses["case"].column]) if "case" in guesses else None
@@ -182,6 +182,33 @@ def _time(free: Mapping[str, Column]) -> Guess | None:
     if not names:
         return None
     return Guess(max(names, key=lambda name: len(free[name].values)), reason)
+
+
+LEAST_WIDE = 3
+"""Columns of times of a table with a column for each activity. Two may be the begin and the end of an event."""
+
+
+def _case_of_wide_table(free: Mapping[str, Column], guesses: Mapping[str, Guess]) -> Guess | None:
+    """Return the column that names the row, if each row is a case with the time of each activity in a column.
+
+    In such a table no column repeats a case, and a diagnosis or a ward would be taken for it.
+    """
+    if "time" not in guesses or "activity" in guesses or any(map(ACTIVITY.search, free)):
+        return None
+    repeated = _repeated_case(free)
+    if repeated is not None and CASE.search(repeated.column):
+        return None
+    n_times = 1 + sum(map(looks_like_times, free.values()))
+    ids = [name for name, column in free.items() if _is_id_of_row(column)]
+    if n_times < LEAST_WIDE or not ids:
+        return None
+    named = [name for name in ids if CASE.search(name)]
+    return Guess((named or ids)[0], f"each row has a value of its own, and {n_times} columns hold times")
+
+
+def _is_id_of_row(column: Column) -> bool:
+    has_own_values = len(column.values) == len(column) > 1
+    return has_own_values and not _kind_of_values(column) and not looks_like_times(column)
 
 
 def _case(free: Mapping[str, Column]) -> Guess | None:

@@ -238,8 +238,12 @@ def _describe_columns(
     if activity is not None:
         facts.notes += doubtful_activities(activity)
     part_of_column = {guess.column: (role, guess.reason) for role, guess in parts.items()}
+    is_wide = "activity" not in parts and "time" in parts
     for name, column in columns.items():
-        facts.columns.append(_describe(name, column, part_of_column.get(name), case, activity, patterns))
+        described = _describe(name, column, part_of_column.get(name), case, activity, patterns)
+        if is_wide and described.part is None and guessing.looks_like_times(column):
+            described = replace(described, role=None, reason="the time of one activity?")
+        facts.columns.append(described)
         if name not in part_of_column:
             facts.notes += doubtful_values(name, column)
 
@@ -351,9 +355,12 @@ def _report_further_times(
     if len(times) > _NAMED:
         named += f" and {len(times) - _NAMED} more"
     if "activity" not in parts and "time" in parts and len(times) > 1:
+        others = [name for name in columns if name not in times and name != parts["time"].column]
+        kept = f".melt({others}, var_name='activity', value_name='time')" if len(others) <= _NAMED else ".melt"
         facts.problems.append(
             f"{1 + len(times)} columns hold times ({parts['time'].column!r}, {named}), and none looks like the "
-            "activity: if each is the time of one activity, write a row for each event first (pandas: .melt)"
+            f"activity: if each is the time of one activity, write a row for each event first (pandas: {kept}, and "
+            ".dropna(subset='time'))"
         )
     elif {"case", "activity", "time"} <= parts.keys():
         case = guessing.filled_down(columns[parts["case"].column])

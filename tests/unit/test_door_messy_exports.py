@@ -139,22 +139,39 @@ def test_numbers_of_a_unit_are_no_days(tmp_path: Path, capsys: pytest.CaptureFix
     assert not any("without a time of day" in note for note in inspected(capsys, path)["notes"])
 
 
-def test_a_column_for_each_activity_is_noted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The advice was to name a column of activities, which the table does not have."""
-    rows = []
-    for case in range(CASES):
-        times = [f"{BEGIN + timedelta(hours=5 * case + step):%Y-%m-%dT%H:%M:%SZ}" for step in range(4)]
-        rows.append([f"P{case}", ("flu", "cold")[case % 2], ("A", "B", "C")[case % 3], *times])
-    for header, is_problem in [("case_id,diagnosis,ward", True), ("Patient,Diagnose,Station", False)]:
-        path = tmp_path / "wide.csv"
-        lines = [f"{header},Admission,Triage,Surgery,Discharge", *(",".join(row) for row in rows)]
-        path.write_text("\n".join(lines) + "\n", encoding="utf-8")
-        found = inspected(capsys, path)
-        shown = [text for text in found["problems" if is_problem else "notes"] if "columns hold times" in text]
-        assert [
-            text.startswith("4 columns hold times ('Admission', 'Triage', 'Surgery', 'Discharge')") or is_problem
-            for text in shown
-        ] == [True]
+@pytest.mark.parametrize(
+    ("header", "case"),
+    [("case_id,diagnosis,ward", "case_id"), ("Patient,Diagnose,Station", "Patient"), ("Person,Befund,Ort", "Person")],
+)
+def test_a_column_for_each_activity_is_a_problem(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], header: str, case: str
+) -> None:
+    """The advice was to name a column of activities, which the table does not have, and a diagnosis was the case."""
+    lines = [f"{header},Admission,Triage,Surgery,Discharge"]
+    for number in range(CASES):
+        times = [f"{BEGIN + timedelta(hours=5 * number + step):%Y-%m-%dT%H:%M:%SZ}" for step in range(4)]
+        lines.append(",".join([f"P{number}", ("flu", "cold")[number % 2], ("A", "B", "C")[number % 3], *times]))
+    path = tmp_path / "wide.csv"
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    found = inspected(capsys, path)
+    (problem,) = [text for text in found["problems"] if "columns hold times" in text]
+    assert problem.startswith("4 columns hold times ('Admission', 'Triage', 'Surgery', 'Discharge')")
+    assert f".melt({header.split(',')}, var_name='activity', value_name='time')" in problem
+    assert part(found, "case") == [case]
+    roles = {column["name"]: column["role"] for column in found["columns"]}
+    assert [roles[name] for name in ("Admission", "Triage", "Surgery", "Discharge")] == [None] * 4
+
+
+def test_a_table_of_events_with_ids_keeps_its_case(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each event has an id and three times, and the activity a name that says nothing."""
+
+    def row(case: int, step: str, time: datetime) -> list[str]:
+        times = [f"{time + timedelta(minutes=9 * place):%Y-%m-%dT%H:%M:%SZ}" for place in range(3)]
+        return [f"{case}-{step}", str(case), step, *times]
+
+    for header in ("event_id,case_id,what,planned,started,ended", "row,case_nr,thing,planned,started,ended"):
+        path = table_of(tmp_path / "log.csv", header, row)
+        assert part(inspected(capsys, path), "case") == [header.split(",")[1]]
 
 
 def test_the_time_that_orders_is_named_beside_others(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

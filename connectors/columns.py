@@ -305,6 +305,13 @@ def constant_per_case(column: Column, starts: Ints) -> tuple[Column, int | None]
         One entry per event.
     starts
         int64[C + 1], as in EventLog.
+
+    Returns
+    -------
+    column
+        One value for each case.
+    varying
+        Number of the first case with several values; None if there is none.
     """
     n_cases = len(starts) - 1
     case_of_event = np.repeat(np.arange(n_cases), np.diff(starts))

@@ -143,6 +143,15 @@ def read_parts(path: Path, reading: Reading, *, check: bool = True) -> tuple[lis
         The user's statements about the files.
     check
         Whether columns of case, activity and time are required.
+
+    Returns
+    -------
+    dialects
+        Format of each file.
+    rows
+        Texts of all files, one column for each name of the header.
+    place_of
+        Function from a row to its file and line.
     """
     files = parts(path, CSV)
     tables = [table(file, reading, check=check) for file in files]

@@ -57,6 +57,13 @@ def joined(tables: Sequence[pd.DataFrame], places: Sequence[PlaceOfRow]) -> tupl
     places
         For each table, a function from a row of it to its place.
 
+    Returns
+    -------
+    table
+        Rows of all tables, in order.
+    place_of
+        Function from a row of it to its place.
+
     Raises
     ------
     InputError

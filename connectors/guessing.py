@@ -338,6 +338,13 @@ def role(
         The column, and those of the case and of the activity, if known.
     patterns
         Words of names (`connectors.role_words`); those of the package by default.
+
+    Returns
+    -------
+    role
+        Name of the role, or None.
+    reason
+        A clause for the user.
     """
     if not column.values:
         return None, "empty"

@@ -74,7 +74,15 @@ def counted_twice(column: str, n_values: int, remedy: str = "--lifecycle complet
 
 
 def has_starts_and_completes(log: EventLog, column: str) -> bool:
-    """Return whether a log has events of both transitions under one name of the activity."""
+    """Return whether a log has events of both transitions under one name of the activity.
+
+    Parameters
+    ----------
+    log
+        The log.
+    column
+        Name of the event attribute with the transitions.
+    """
     if column not in log.event_attributes:
         return False
     # With `both` (`activity_of`) the names carry the transitions: somebody has decided that both are events.

@@ -92,6 +92,13 @@ class Reading:
         ----------
         source
             Name of the log, for a new collector.
+
+        Returns
+        -------
+        reading
+            The settings, with the collector.
+        bad_rows
+            The collector. It is the one that the settings have already, if they have one.
         """
         bad = self.bad_rows
         if bad is None:

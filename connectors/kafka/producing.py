@@ -44,6 +44,15 @@ def source_events(log: EventLog, columns: Mapping[str, str]) -> Iterator[tuple[i
         The log.
     columns
         Names of the fields for case, activity, time and resource.
+
+    Yields
+    ------
+    time
+        Nanoseconds since 1970-01-01 UTC.
+    key
+        Case id in UTF-8.
+    value
+        The event as a JSON object.
     """
     order = np.lexsort((log.row, log.time))
     owners = log.case_of_event[order]

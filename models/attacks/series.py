@@ -473,6 +473,11 @@ def document(question: AttackQuestion, logs: Sequence[SimpleLog], pairs: Sequenc
         The releases in order.
     pairs
         Answers for the pairs, at least one.
+
+    Returns
+    -------
+    dict
+        The first pair as `Anonymity.json`, with `pairs` and `series` besides for more than two releases.
     """
     body = pairs[0].answer.json()
     if len(logs) > 2:

@@ -277,6 +277,11 @@ def least_over_n(results: Sequence[AttackResult]) -> dict[str, tuple[int | None,
     ----------
     results
         Results of one pair, one for each n.
+
+    Returns
+    -------
+    dict
+        By attack: the least value and its knowledge, both None if no n has a value.
     """
     least: dict[str, tuple[int | None, list[Any] | None]] = {}
     for name in ("fa", "ca", "ba"):

@@ -197,6 +197,11 @@ class Material:
         ----------
         view
             `traces` or `steps`.
+
+        Returns
+        -------
+        original, control, released
+            int64 each, by case of the log.
         """
         ends = np.cumsum([self.n_original, self.n_control])
         original, control, released = np.split(view.row_of_case, ends)

@@ -28,6 +28,13 @@ LARGEST = 10**300
 def exact(value: Any, name: str = "epsilon") -> Fraction:
     """Return the number exactly as written: `0.1` is a tenth.
 
+    Parameters
+    ----------
+    value
+        A number, or its text: `0.1`, `"1/3"`. A float is the decimal that Python writes for it.
+    name
+        Name of the setting, for messages.
+
     Raises
     ------
     InputError
@@ -57,6 +64,11 @@ def shown(spent: Fraction) -> float:
 
     It is the nearest float, or the next one above if its decimals would read as less: 3/10 is 0.3, 1/3 is
     0.33333333333333337.
+
+    Parameters
+    ----------
+    spent
+        The amount.
     """
     nearest = float(spent)
     return nearest if Fraction(repr(nearest)) >= spent else math.nextafter(nearest, math.inf)
@@ -65,7 +77,12 @@ def shown(spent: Fraction) -> float:
 def format_amount(amount: Fraction | float, digits: int | None = None) -> str:
     """Format an amount for a sentence, never less than it is.
 
-    The result is that of `shown`, or rounded up to so many significant digits (at most 6).
+    Parameters
+    ----------
+    amount
+        Epsilon, delta or rho.
+    digits
+        Significant digits, at most 6, to which it is rounded up. None: as `shown` writes it.
     """
     exactly = repr(shown(amount) if isinstance(amount, Fraction) else float(amount))
     if digits is None:

@@ -62,6 +62,11 @@ def fractions(scales: npt.NDArray[np.float64]) -> tuple[Words, Words]:
     ----------
     scales
         float64[n], between 2^-10 and 2^56.
+
+    Returns
+    -------
+    t, k
+        uint64[n] each.
     """
     mantissa, exponent = np.frexp(scales)
     integer_mantissa = np.ldexp(mantissa, MANTISSA).astype(np.uint64)

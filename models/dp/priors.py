@@ -108,6 +108,11 @@ def group_extent(group: Ints, values: Ints) -> tuple[Ints, Ints]:
         int64[E], group of each event.
     values
         int64[E], value of each event.
+
+    Returns
+    -------
+    least, extent
+        int64[E] each.
     """
     size = int(group.max(initial=-1)) + 1
     least = np.full(size, np.iinfo(np.int64).max)

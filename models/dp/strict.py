@@ -304,7 +304,19 @@ def least_count(epsilon: Fraction, delta_dp: Fraction, cases_per_person: int = 1
 def released_from(epsilon: Fraction, delta_dp: Fraction, cases_per_person: int = 1) -> int:
     """Return the least noisy count that a variant of one release leaves with.
 
-    It may be below `least_count`, whose noise has no end. The parameters and errors are those of `least_count`.
+    It may be below `least_count`, whose noise has no end.
+
+    Parameters
+    ----------
+    epsilon, delta_dp
+        The promise of the release.
+    cases_per_person
+        Most cases of one person.
+
+    Raises
+    ------
+    InputError
+        As `least_count`.
     """
     least_count(epsilon, delta_dp, cases_per_person)
     return rule_of(epsilon, delta_dp, cases_per_person).least

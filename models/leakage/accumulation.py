@@ -213,6 +213,11 @@ def composition(charges: Sequence[tuple[Fraction, Fraction]]) -> dict[str, objec
     ----------
     charges
         Epsilon and delta of each release.
+
+    Returns
+    -------
+    dict
+        `sum_epsilon`, `sum_delta`, and `max_tpl`, which is the former sum.
     """
     epsilon = shown(sum((epsilon for epsilon, _ in charges), Fraction(0)))
     delta = shown(sum((delta for _, delta in charges), Fraction(0)))
@@ -238,6 +243,11 @@ def reference(
     chain_length
         For scenario S2, by step 1->2, 2->3, ...: min(window, depth of the automaton), on which the backward
         rows are uniform. None for scenario S1, in which every step is the identity.
+
+    Returns
+    -------
+    bpl, fpl, tpl
+        By release, in nats.
     """
     bpl, fpl = [float(epsilon[0])], [float(epsilon[0])]
     for i, e in enumerate(epsilon[1:]):

@@ -129,6 +129,13 @@ def terms(delta_dp: Any, bound: Any, method: str) -> tuple[Fraction, Fraction | 
     method
         "definition", or "reference" for the curves of the authors' program.
 
+    Returns
+    -------
+    delta
+        0 if the releases are of pure epsilon.
+    alpha
+        None without a bound.
+
     Raises
     ------
     InputError

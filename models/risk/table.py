@@ -30,6 +30,13 @@ def questions(projections: Sequence[str], points: Sequence[Points]) -> tuple[lis
     points
         Amounts of knowledge, as they are written.
 
+    Returns
+    -------
+    projections
+        Each of them, for `all`.
+    amounts
+        The amounts of knowledge.
+
     Raises
     ------
     InputError
@@ -120,6 +127,12 @@ def estimate_population(log: EventLog, measured: Uniqueness, size: int, seed: in
         Persons in the population.
     seed
         Seed of the simulated populations.
+
+    Returns
+    -------
+    Mapping
+        Mean and deviation of the share of unique persons over the simulated populations, that of the
+        sample, and the error of the fit.
 
     Raises
     ------

@@ -122,18 +122,47 @@ def trace_uniqueness(
     unit: Literal["case", "resource"] = "case",
     adversary: Literal["random", "greedy"] = "random",
 ) -> Uniqueness:
-    """Share of cases that no other case can be confused with, given m of their points (equation 2).
+    """Return the share of cases that no other case can be confused with, given m of their points (equation 2).
 
-    * `points`: numbers (capped at the length of a trace) or shares "10%" (at least 1 point); "all";
-    * `semantics`: `joint` matches multisets of whole points; `per-column` reproduces the paper's program, which
-      matches every column on its own, loses the last event of each trace, reads case id "NA" as missing and floors
-      times in UTC;
-    * `event_attributes`, `case_attributes`: by default what `models.risk.points` finds; `sensitive` are never known;
-    * `unit="resource"`: a person is a resource, and its events over all cases are the trace;
-    * `adversary="greedy"`: each point is the one that leaves fewest candidates; no draws, sd 0.
+    A projection that the log cannot give has the status "not available".
 
-    A projection the log cannot give has status "not available". InputError for an m of 0, a bad share, no cases or an
-    attribute that the log does not have.
+    Parameters
+    ----------
+    log
+        The log.
+    projection
+        Parts of an event and of a case that the adversary knows: A to F.
+    points
+        One amount of knowledge or several: numbers (capped at the length of a trace), shares such as "10%"
+        (at least 1 point), or "all".
+    resolution
+        Unit in which times are known.
+    draws
+        Random choices of points, of which the result is the mean.
+    seed
+        Seed of these choices, or their source.
+    semantics
+        `joint` matches multisets of whole points. `per-column` reproduces the paper's program, which
+        matches every column on its own, loses the last event of each trace, reads case id "NA" as missing
+        and floors times in UTC.
+    event_attributes, case_attributes
+        Names of the known attributes. None: those that `models.risk.points` finds.
+    sensitive
+        Names of attributes that are never known.
+    unit
+        Persons: cases, or resources, whose events over all cases are then the trace.
+    adversary
+        `random` knows random points. `greedy` chooses each point as the one that leaves fewest candidates;
+        there are no draws then, and the deviation is 0.
+
+    Raises
+    ------
+    InputError
+        For an m of 0, a bad share, no cases, or an attribute that the log does not have.
+
+    References
+    ----------
+    reidentification-risk-2020, equation 2.
     """
     amounts = checked_amounts(points)
     _check(projection=projection, resolution=resolution, semantics=semantics, unit=unit, adversary=adversary)
@@ -429,6 +458,21 @@ def variant_uniqueness(
 
     The event attribute is the resource, if the table was counted by it; `case_attributes` are columns of the table with
     their values.
+
+    Parameters
+    ----------
+    table
+        The variants and their cases.
+    projection
+        B to F.
+    points
+        One amount of knowledge or several, as of `trace_uniqueness`.
+    case_attributes
+        Columns of the table whose values are known.
+    draws
+        Random choices of points, of which the result is the mean.
+    seed
+        Seed of these choices.
 
     Raises
     ------

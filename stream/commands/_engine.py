@@ -64,6 +64,11 @@ class EngineOptions:
     def writes_folder(self, output: Path | None) -> bool:
         """Return whether a release goes into a folder of Parquet files: with an engine, or if its name has no ending.
 
+        Parameters
+        ----------
+        output
+            The file or folder that the user named, if any.
+
         Raises
         ------
         InputError
@@ -83,7 +88,18 @@ class EngineOptions:
         return True
 
     def refuse(self, feature: str) -> None:
-        """Raise InputError if an engine was named for something that only the embedded one can do."""
+        """Refuse an engine for something that only the embedded one can do.
+
+        Parameters
+        ----------
+        feature
+            Begin of the message: what cannot be done.
+
+        Raises
+        ------
+        InputError
+            If another engine was named, or an unknown one.
+        """
         from stream.engine.contract import KINDS
 
         check_choice("--engine", self.engine, KINDS)
@@ -96,7 +112,21 @@ IN_MEMORY = EngineOptions()
 
 @contextmanager
 def opened(kind: str, path: Path, reading: Reading, work: Path, memory: str | None) -> Iterator[Engine]:
-    """Return the engine, closed at the end."""
+    """Return the engine, closed at the end.
+
+    Parameters
+    ----------
+    kind
+        Name of the engine.
+    path
+        The data set.
+    reading
+        Statements of the user about it.
+    work
+        Folder for temporary files.
+    memory
+        Most memory that the engine may use, such as `2GB`.
+    """
     from stream.engine import open_engine
 
     engine = open_engine(kind, path, reading, work, memory)
@@ -107,7 +137,21 @@ def opened(kind: str, path: Path, reading: Reading, work: Path, memory: str | No
 
 
 def table(kind: str, path: Path, reading: Reading, memory: str | None, count_query: CountQuery) -> VariantTable:
-    """Return the table of variants of a data set."""
+    """Return the table of variants of a data set.
+
+    Parameters
+    ----------
+    kind
+        Name of the engine.
+    path
+        The data set.
+    reading
+        Statements of the user about it.
+    memory
+        Most memory that the engine may use, such as `2GB`.
+    count_query
+        Items and attributes by which the cases are counted.
+    """
     from stream.commands._output import progress
     from stream.engine.source import url_of
     from stream.engine.work import workspace
@@ -135,7 +179,26 @@ class EngineRelease:
 
 
 def anonymize(request: EngineRelease, kind: str, memory: str | None, log: Path, reading: Reading) -> Mapping[str, Any]:
-    """Count, plan, apply and write; the documented JSON of `anonymize`."""
+    """Release a data set by an engine, and return the documented JSON of `anonymize`.
+
+    Parameters
+    ----------
+    request
+        Mechanism, attributes, and target of the release.
+    kind
+        Name of the engine.
+    memory
+        Most memory that the engine may use, such as `2GB`.
+    log
+        The data set.
+    reading
+        Statements of the user about it.
+
+    Raises
+    ------
+    InputError
+        If the mechanism needs more than variants, or the target exists or is a file of a log.
+    """
     from stream.commands._output import progress
     from stream.engine import dataset
     from stream.engine.source import url_of

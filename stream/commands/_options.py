@@ -202,7 +202,13 @@ def _group(kind: Any) -> _Group | None:
 
 
 def print_note(note: str) -> None:
-    """Print a note about a file, such as a guess, on stderr."""
+    """Print a note about a file, such as a guess, on stderr.
+
+    Parameters
+    ----------
+    note
+        The sentence. Characters that a terminal would obey are shown as text.
+    """
     typer.echo(f"veilstream: {visible(note)}", err=True)
 
 
@@ -228,6 +234,18 @@ def read_as_declared(log: Path, reading: Reading) -> EventLog:
 
     If a mechanism promises epsilon and the user has not declared how the log is written, nothing is guessed silently:
     the flags are in the error, to look at and to copy.
+
+    Parameters
+    ----------
+    log
+        The file or folder, or `-` for standard input.
+    reading
+        Statements of the user about it.
+
+    Raises
+    ------
+    InputError
+        If the log cannot be read, or a statement is missing.
     """
     from connectors import read_log
 
@@ -243,7 +261,18 @@ def read_as_declared(log: Path, reading: Reading) -> EventLog:
 
 
 def assignments(texts: Sequence[str]) -> dict[str, str]:
-    """Return {"effort": "300"} for `--set effort=300`."""
+    """Return {"effort": "300"} for `--set effort=300`.
+
+    Parameters
+    ----------
+    texts
+        Values of `--set`.
+
+    Raises
+    ------
+    InputError
+        If one is not like KEY=VALUE.
+    """
     result = {}
     for text in texts:
         key, sign, value = text.partition("=")
@@ -254,17 +283,40 @@ def assignments(texts: Sequence[str]) -> dict[str, str]:
 
 
 def split_attributes(text: str) -> list[str]:
-    """Split names of attributes; `case:x`, its column in flat files, is x."""
+    """Split names of attributes; `case:x`, its column in flat files, is x.
+
+    Parameters
+    ----------
+    text
+        Names, separated by commas.
+    """
     return [name.removeprefix("case:") for name in split(text)]
 
 
 def split(text: str) -> list[str]:
-    """Split `A,B` into ["A", "B"]; empty text gives an empty list."""
+    """Split `A,B` into ["A", "B"]; empty text gives an empty list.
+
+    Parameters
+    ----------
+    text
+        Words, separated by commas. Blanks around them do not count.
+    """
     return [part.strip() for part in text.split(",") if part.strip()]
 
 
 def columns(text: str) -> dict[str, str]:
-    """Return the parts of `case=..,activity=..` as a mapping from role to name."""
+    """Return the parts of `case=..,activity=..` as a mapping from role to name.
+
+    Parameters
+    ----------
+    text
+        Value of `--columns`.
+
+    Raises
+    ------
+    InputError
+        If a part is no ROLE=NAME.
+    """
     mapping: dict[str, str] = {}
     for part in split(text):
         role, sign, name = part.partition("=")
@@ -275,7 +327,20 @@ def columns(text: str) -> dict[str, str]:
 
 
 def integers(text: str, option: str) -> list[int]:
-    """Return the integers that `1..5`, `1,2` or `3` names."""
+    """Return the integers that `1..5`, `1,2` or `3` names.
+
+    Parameters
+    ----------
+    text
+        Value of the option.
+    option
+        Its name, for the message.
+
+    Raises
+    ------
+    InputError
+        For any other text.
+    """
     try:
         if ".." in text:
             low, high = (int(part) for part in text.split(".."))

@@ -27,7 +27,13 @@ WIDE = 200
 
 
 def emit_json(value: Any) -> None:
-    """Print one JSON document on stdout. NaN and infinities become null."""
+    """Print one JSON document on stdout. NaN and infinities become null.
+
+    Parameters
+    ----------
+    value
+        The document.
+    """
     sys.stdout.buffer.write(visible_json(msgspec.json.encode(_finite(value))) + b"\n")
     sys.stdout.buffer.flush()
 
@@ -54,7 +60,22 @@ def check_page(path: Path | None, subject: str, hint: str = "") -> None:
 
 
 def write_page(path: Path, text: str, *, private: bool) -> None:
-    """Write a page for people. If it is private, a new file is readable by its owner only."""
+    """Write a page for people. If it is private, a new file is readable by its owner only.
+
+    Parameters
+    ----------
+    path
+        The file; an existing one is replaced.
+    text
+        Its content.
+    private
+        Whether the page is for its owner alone.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be written.
+    """
     try:
         if private:
             path.touch(mode=0o600)
@@ -81,8 +102,16 @@ def tables() -> Console:
 def grid(*names: str, title: str | None = None, word_columns: int = 1) -> Table:
     """Return a table without lines between its columns, for 80 columns of text.
 
-    The first `word_columns` columns hold words, the others numbers. A word that is too long continues in the next line;
-    nothing is cut, and no word of a heading is divided.
+    A word that is too long continues in the next line; nothing is cut, and no word of a heading is divided.
+
+    Parameters
+    ----------
+    *names
+        Headings of the columns.
+    title
+        Title of the table.
+    word_columns
+        Number of first columns that hold words; the others hold numbers.
     """
     from rich import box
     from rich.table import Table
@@ -95,7 +124,15 @@ def grid(*names: str, title: str | None = None, word_columns: int = 1) -> Table:
 
 
 def or_dash(value: Any, form: str = "") -> str:
-    """Return a figure in a format, "-" if there is none."""
+    """Return a figure in a format, "-" if there is none.
+
+    Parameters
+    ----------
+    value
+        A figure or a text.
+    form
+        Format as of `format`.
+    """
     return "-" if value is None else format(value, form)
 
 
@@ -103,6 +140,17 @@ def filled(names: Sequence[str], rows: Sequence[Sequence[Any]], *, title: str, w
     """Return a grid with rows, without columns that are empty in all rows.
 
     Releases with noise have no counts, for example.
+
+    Parameters
+    ----------
+    names
+        Headings of the columns.
+    rows
+        Cells of each row; None is empty.
+    title
+        Title of the table.
+    word_columns
+        Number of first columns that hold words.
     """
     kept = [column for column in range(len(names)) if any(row[column] is not None for row in rows)]
     kept_word_columns = sum(column < word_columns for column in kept)
@@ -114,7 +162,13 @@ def filled(names: Sequence[str], rows: Sequence[Sequence[Any]], *, title: str, w
 
 
 def fitted(table: Table) -> Table:
-    """Return the table with one space between columns if two would divide a word."""
+    """Return the table with one space between columns if two would divide a word.
+
+    Parameters
+    ----------
+    table
+        The table; its padding may change.
+    """
     from rich.measure import Measurement
 
     console = tables()

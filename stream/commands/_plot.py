@@ -26,6 +26,11 @@ HEADROOM = 1.05
 def check(path: Path) -> None:
     """Refuse a `--plot` that cannot be drawn, before a measuring that takes its time.
 
+    Parameters
+    ----------
+    path
+        File of the figure.
+
     Raises
     ------
     InputError
@@ -39,7 +44,19 @@ def check(path: Path) -> None:
 
 
 def draw_advice(path: Path, name: str, trials: Sequence[CandidateTrial], best: Sequence[CandidateTrial]) -> None:
-    """Draw events kept against waiting, a point for each candidate that released cases; a line joins the best ones."""
+    """Draw events kept against waiting, a point for each candidate that released cases; a line joins the best ones.
+
+    Parameters
+    ----------
+    path
+        File of the figure.
+    name
+        Name of the log, for the title.
+    trials
+        All candidates.
+    best
+        Candidates of which no other one keeps more and waits less.
+    """
     figure = _new_figure(7, 4.5)
     axes = figure.subplots()
     for trial in trials:
@@ -64,6 +81,15 @@ def draw_noise(path: Path, name: str, curves: Sequence[NoiseCurve]) -> None:
     """Draw similarity and DFG error by epsilon, one line for each mechanism.
 
     Bars reach from the least to the largest figure of all runs; a ring marks the recommended epsilon.
+
+    Parameters
+    ----------
+    path
+        File of the figure.
+    name
+        Name of the log, for the title.
+    curves
+        Figures of each mechanism by epsilon.
     """
     figure = _new_figure(2 * PANEL_INCHES + 1, PANEL_INCHES + 0.8)
     panels = figure.subplots(1, 2, sharex=True)
@@ -126,6 +152,15 @@ def draw_leakage(path: Path, name: str, results: Sequence[Mapping[str, Any]]) ->
 
 def draw_uniqueness(path: Path, name: str, measured: Sequence[Uniqueness]) -> None:
     """Draw uniqueness by number of known points, one line for each projection that has points.
+
+    Parameters
+    ----------
+    path
+        File of the figure.
+    name
+        Name of the log, for the title.
+    measured
+        Uniqueness by projection, at least one.
 
     References
     ----------

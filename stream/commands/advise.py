@@ -243,7 +243,13 @@ def _how_checked(options_: NoiseOptions) -> str:
 
 
 def candidate_row(trial: CandidateTrial) -> Mapping[str, Any]:
-    """Return a trial as `advise --json` prints it."""
+    """Return a trial as `advise --json` prints it.
+
+    Parameters
+    ----------
+    trial
+        A candidate that was tried.
+    """
     publication, risk = trial.candidate.publication, _membership_risk(trial)
     return {
         "name": publication.name,

@@ -37,7 +37,18 @@ class Output:
     ] = "timestamp"
 
     def check(self, log: Path) -> None:
-        """Check the form, and that the log itself would not be overwritten."""
+        """Check the form, and that the log itself would not be overwritten.
+
+        Parameters
+        ----------
+        log
+            The log that is read.
+
+        Raises
+        ------
+        InputError
+            If the form is unknown, or the output is the log.
+        """
         if self.form not in ("timestamp", "duration"):
             raise InputError(f"--format {self.form!r} is not timestamp or duration")
         if self.output is not None and self.output.exists() and log.exists() and self.output.samefile(log):

@@ -213,7 +213,13 @@ class AuditedPair:
     refuted_epsilon: float | None
 
     def json(self, claimed: float | None) -> Mapping[str, Any]:
-        """Return the row of `audit-epsilon --json`; `claimed`: epsilon of one step, None without a claim."""
+        """Return the row of `audit-epsilon --json`.
+
+        Parameters
+        ----------
+        claimed
+            Claimed epsilon of one step. None without a claim.
+        """
         excess = None
         if self.refuted_epsilon is not None and claimed:
             excess = self.refuted_epsilon / claimed - 1.0

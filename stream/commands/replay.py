@@ -61,6 +61,13 @@ class BuilderOptions:
     def built_by(self, settings: Settings, output: Path) -> BuiltBy | None:
         """Return who builds the releases, or None if the mechanisms do, in memory.
 
+        Parameters
+        ----------
+        settings
+            The configuration.
+        output
+            Folder of the replay.
+
         Raises
         ------
         InputError

@@ -59,6 +59,13 @@ class VariantCounts:
         ----------
         excluded
             Variants as label codes.
+
+        Returns
+        -------
+        variants
+            Those that remain, in order.
+        counts
+            int64, cases of each.
         """
         kept = [place for place, variant in enumerate(self.variants) if variant not in excluded]
         return [self.variants[place] for place in kept], self.counts[np.asarray(kept, dtype=np.int64)]

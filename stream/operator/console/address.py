@@ -26,6 +26,11 @@ class Address:
         """Return the origin of a browser that sent this Host header; None if the name is not one of ours.
 
         The port may be any: an ssh tunnel chooses its own.
+
+        Parameters
+        ----------
+        host
+            Value of the Host header.
         """
         if self.proxy is not None:
             if host.lower() == urlsplit(self.proxy).netloc:
@@ -35,7 +40,13 @@ class Address:
         return f"http://{host}" if name == "localhost" or (name is not None and _is_loopback(name)) else None
 
     def url(self, port: int) -> str:
-        """Return the address to open in a browser."""
+        """Return the address to open in a browser.
+
+        Parameters
+        ----------
+        port
+            Port of the console.
+        """
         host = f"[{self.host}]" if ":" in self.host else self.host
         if self.proxy is not None:
             return f"{self.proxy}/"
@@ -43,7 +54,20 @@ class Address:
 
 
 def address(host: str, proxy: str | None) -> Address:
-    """Return the address, checked. InputError if the network could read the pages on their way."""
+    """Return the address of the console, checked.
+
+    Parameters
+    ----------
+    host
+        Name or address to listen on.
+    proxy
+        Address that a proxy with TLS shows, if there is one.
+
+    Raises
+    ------
+    InputError
+        If the network could read the pages on their way.
+    """
     if proxy is not None:
         return Address(host, _origin(proxy))
     if host == "localhost":

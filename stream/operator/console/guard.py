@@ -101,7 +101,17 @@ class Guard:
             return self.refusal(request, 500, FAILED)
 
     def refusal(self, request: web.Request, status: int, why: str) -> web.Response:
-        """Return the page of an error."""
+        """Return the page of an error.
+
+        Parameters
+        ----------
+        request
+            The request.
+        status
+            Status of HTTP.
+        why
+            The sentence that is shown.
+        """
         # under another name the page may be a stranger's to read: it shows nothing of a session
         session = self.session(request) if self._origin(request) is not None else None
         html = self.pages.error(status, why, session=session)
@@ -135,7 +145,13 @@ class Guard:
         return await handler(request)
 
     def session(self, request: web.Request) -> Session | None:
-        """Return the session of the browser's cookie."""
+        """Return the session of the browser's cookie.
+
+        Parameters
+        ----------
+        request
+            The request.
+        """
         return self.sessions.of(request.cookies.get(self.cookie, ""))
 
     async def form(self, request: web.Request) -> tuple[Session, dict[str, str]]:
@@ -163,7 +179,13 @@ WORDS = {
 
 
 def may_enter(request: web.Request) -> bool:
-    """Return whether a request needs no session: it brings the token, or is for the style sheet."""
+    """Return whether a request needs no session: it brings the token, or is for the style sheet.
+
+    Parameters
+    ----------
+    request
+        The request.
+    """
     if request.path == "/":
         return request.method == "GET" and "token" in request.query
     if request.path == "/sign-in":

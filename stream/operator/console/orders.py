@@ -33,9 +33,19 @@ class Orders:
         return [publication.name for publication in self.settings.publication]
 
     def give(self, name: str | None, publication: str | None) -> str:
-        """Put the order on the delta topic and return a notice for the operator.
+        """Put an order on the delta topic, and return a notice for the operator.
 
-        InputError if there is no such order or publication; an empty publication means all of them.
+        Parameters
+        ----------
+        name
+            One of `ORDERS`, as the browser sent it.
+        publication
+            Name of the publication; all of them if it is empty.
+
+        Raises
+        ------
+        InputError
+            If there is no such order or publication.
         """
         order = next((word for word in ORDERS if word == name), None)
         if order is None:
@@ -51,5 +61,16 @@ class Orders:
 
 
 def orders_from(config: Path) -> Orders:
-    """Return the orders that reach the daemon of a configuration. InputError if it is not one of a daemon."""
+    """Return the orders that reach the daemon of a configuration.
+
+    Parameters
+    ----------
+    config
+        File of the configuration.
+
+    Raises
+    ------
+    InputError
+        If it is not one of a daemon.
+    """
     return Orders(*daemon_settings(config))

@@ -21,7 +21,13 @@ COUNTS = ("seen", "exposed", "pending", "late", "cuts", "cases")
 
 
 def address_of(release: HeldRelease) -> str:
-    """Return the page of a held release."""
+    """Return the page of a held release.
+
+    Parameters
+    ----------
+    release
+        The release.
+    """
     return f"/held/{quote(release.publication, safe='')}/{release.number}"
 
 
@@ -50,6 +56,16 @@ class Pages:
         return self._environment.get_template(f"{name}.html").render(shown)
 
     def error(self, status: int, why: str, *, session: Session | None) -> str:
-        """Return the page of an error: what went wrong, and where to continue."""
+        """Return the page of an error: what went wrong, and where to continue.
+
+        Parameters
+        ----------
+        status
+            Status of HTTP.
+        why
+            The sentence that is shown.
+        session
+            Session of the browser, if it has one.
+        """
         phrases = {status.value: status.phrase for status in HTTPStatus} | {401: "Sign in"}
         return self.render("error", session, status=status, phrase=phrases.get(status, "Error"), why=why, page="")

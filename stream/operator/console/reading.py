@@ -75,6 +75,11 @@ class Folder:
         """Return the page of a dossier or an assessment; None if there is none.
 
         Publication and name come from a browser. They are only compared, and never used as a path.
+
+        Parameters
+        ----------
+        publication, name
+            Name of the publication, and of the page.
         """
         path = papers(self.output).get(publication, {}).get(name)
         return None if path is None else path.read_text(encoding="utf-8")
@@ -126,7 +131,20 @@ def _daemon(output: Path) -> Daemon | None:
 
 
 def folder(output: Path, *, show_values: bool) -> Folder:
-    """Return an output folder, checked. InputError if it is none."""
+    """Return an output folder, checked.
+
+    Parameters
+    ----------
+    output
+        The folder.
+    show_values
+        Whether pages show values of the log.
+
+    Raises
+    ------
+    InputError
+        If it is no output folder, or cannot be read.
+    """
     ledger_in(output)
     operator = OperatorLayout(output).root
     if not os.access(operator, os.R_OK | os.X_OK):

@@ -84,7 +84,13 @@ class Held:
 
 
 def queue(output: Path) -> list[Held]:
-    """Return every release that waits for a decision, oldest first."""
+    """Return every release that waits for a decision, oldest first.
+
+    Parameters
+    ----------
+    output
+        The output folder.
+    """
     waiting = held(output)
     history = read(output) if waiting else History([], {})
     now = {verdict.publication: verdict.verdict for verdict in history.verdicts()}
@@ -99,6 +105,13 @@ def held_release(output: Path, publication: str, number: int) -> Held | None:
     """Return a held release; None if no such release is held.
 
     Publication and number come from a browser. They are only compared, and never used as a path.
+
+    Parameters
+    ----------
+    output
+        The output folder.
+    publication, number
+        Name of the publication, and number of the release.
     """
     for waiting in queue(output):
         if (waiting.release.publication, waiting.release.number) == (publication, number):
@@ -107,7 +120,13 @@ def held_release(output: Path, publication: str, number: int) -> Held | None:
 
 
 def decided(output: Path) -> list[tuple[str, ApprovalEntry]]:
-    """Return every decision of the ledger with its time as text, newest first."""
+    """Return every decision of the ledger with its time as text, newest first.
+
+    Parameters
+    ----------
+    output
+        The output folder.
+    """
     decisions = reversed(ledger_view(output).decisions)
     return [(_moment(entry.body.at / NANOSECONDS), entry) for entry in decisions]
 

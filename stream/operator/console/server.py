@@ -261,7 +261,14 @@ def listen(host: str, port: int) -> socket.socket:
 def serve(console: Console, listening: socket.socket, ready: Callable[[], None]) -> None:
     """Serve until SIGTERM or Ctrl-C, then finish the open requests.
 
-    `ready` is called as soon as a browser can connect.
+    Parameters
+    ----------
+    console
+        The console.
+    listening
+        Socket that listens already.
+    ready
+        Called as soon as a browser can connect.
     """
     asyncio.run(_serve(console, listening, ready))
 

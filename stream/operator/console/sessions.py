@@ -30,7 +30,18 @@ def new_token() -> str:
 
 
 def read_token(path: Path) -> str:
-    """Return the token of a file. InputError if others than its owner can read it, or it can be guessed."""
+    """Return the token of a file.
+
+    Parameters
+    ----------
+    path
+        The file.
+
+    Raises
+    ------
+    InputError
+        If others than its owner can read it, or it can be guessed.
+    """
     try:
         mode = path.stat().st_mode
         text = path.read_text(encoding="ascii").strip() if stat.S_ISREG(mode) else ""
@@ -46,7 +57,13 @@ def read_token(path: Path) -> str:
 
 
 def same(first: str, other: str) -> bool:
-    """Return whether two secrets are equal, in a time that reveals neither their lengths nor where they differ."""
+    """Return whether two secrets are equal, in a time that reveals neither their lengths nor where they differ.
+
+    Parameters
+    ----------
+    first, other
+        The secrets.
+    """
     return hmac.compare_digest(_digest(first), _digest(other))
 
 
@@ -72,7 +89,13 @@ class Sessions:
     _sessions: dict[bytes, Session] = field(default_factory=dict)
 
     def enter(self, token: str) -> str | None:
-        """Return the name of a new session, for the cookie; None if the token is wrong."""
+        """Return the name of a new session, for the cookie; None if the token is wrong.
+
+        Parameters
+        ----------
+        token
+            The token, as the browser sent it.
+        """
         if not same(token, self.token):
             return None
         name = secrets.token_urlsafe(TOKEN_BYTES)
@@ -83,7 +106,13 @@ class Sessions:
         return name
 
     def of(self, name: str) -> Session | None:
-        """Return the session of a cookie; None if there is none, or it has been idle too long."""
+        """Return the session of a cookie; None if there is none, or it has been idle too long.
+
+        Parameters
+        ----------
+        name
+            Value of the cookie.
+        """
         self._forget()
         session = self._sessions.get(_digest(name))
         if session is not None:
@@ -91,7 +120,13 @@ class Sessions:
         return session
 
     def leave(self, name: str) -> None:
-        """End a session."""
+        """End a session.
+
+        Parameters
+        ----------
+        name
+            Value of the cookie.
+        """
         self._sessions.pop(_digest(name), None)
 
     def _forget(self) -> None:

@@ -86,6 +86,15 @@ def alternatives(publication: Publication, settings: Settings, log: EventLog) ->
 
     Groups: K = 5, 10, 20, 50, one item more and less, whole items removed, and noise. Noise: epsilon = 0.1, 0.5, 1, and
     groups. Other mechanisms have none.
+
+    Parameters
+    ----------
+    publication
+        The publication, as it is configured.
+    settings
+        The whole configuration.
+    log
+        The original.
     """
     mechanism = publication.mechanism
     if "K" in mechanism and "L" in mechanism:
@@ -353,7 +362,15 @@ def check_original(log: EventLog, settings: Settings, view: LedgerView, folder: 
 
 
 def keep(output: Path, document: Mapping[str, Any]) -> None:
-    """Keep the figures with the operator's files, so that a later dossier need not read the original."""
+    """Keep the figures with the operator's files, so that a later dossier need not read the original.
+
+    Parameters
+    ----------
+    output
+        The output folder.
+    document
+        The figures, with the name of the publication.
+    """
     path = OperatorLayout(output).alternatives(str(document["publication"]))
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     path.touch(mode=0o600)
@@ -361,7 +378,17 @@ def keep(output: Path, document: Mapping[str, Any]) -> None:
 
 
 def kept(output: Path, publication: str, config_digest: str) -> Mapping[str, Any] | None:
-    """Return the figures that were kept; None if there are none for the configuration."""
+    """Return the figures that were kept; None if there are none for the configuration.
+
+    Parameters
+    ----------
+    output
+        The output folder.
+    publication
+        Name of the publication.
+    config_digest
+        Digest of the configuration now.
+    """
     path = OperatorLayout(output).alternatives(publication)
     if not path.is_file():
         return None

@@ -41,7 +41,13 @@ SERIES_BOUNDS = ("min_fa", "min_ca", "min_ba")
 
 
 def family(document: AuditDocument) -> Family:
-    """Return how the mechanism of a release protects."""
+    """Return how the mechanism of a release protects.
+
+    Parameters
+    ----------
+    document
+        Manifest or audit of the release.
+    """
     mechanism = document["mechanism"]
     if document.get("budget") is not None:
         return "noise"
@@ -51,18 +57,38 @@ def family(document: AuditDocument) -> Family:
 
 
 def compares_releases(evidence: DossierEvidence) -> bool:
-    """Return whether the manifest promises groups also to somebody who compares any two releases."""
+    """Return whether the manifest promises groups also to somebody who compares any two releases.
+
+    Parameters
+    ----------
+    evidence
+        Files and ledger of the publication.
+    """
     return "cohorts" in evidence.kind
 
 
 def unbounded_comparisons(document: AuditDocument) -> list[str]:
-    """Return FA, CA and BA, as far as the gate has no bound for them."""
+    """Return FA, CA and BA, as far as the gate has no bound for them.
+
+    Parameters
+    ----------
+    document
+        Manifest or audit of the release.
+    """
     bounds = document.get("bounds") or {}
     return [name.removeprefix("min_").upper() for name in SERIES_BOUNDS if name not in bounds]
 
 
 def persons(evidence: DossierEvidence, texts: DossierTexts) -> str:
-    """Return how many cases of a person the promise covers."""
+    """Return how many cases of a person the promise covers.
+
+    Parameters
+    ----------
+    evidence
+        Files and ledger of the publication.
+    texts
+        Texts of the language.
+    """
     return texts.count("cases", int(evidence.parameters.get("cases_per_person", 1)))
 
 
@@ -70,6 +96,15 @@ def rows(evidence: DossierEvidence, facts: Mapping[str, str], texts: DossierText
     """Return the table of part 2, its head first.
 
     Columns: criterion, against somebody with, promise, measured, what remains.
+
+    Parameters
+    ----------
+    evidence
+        Files and ledger of the publication.
+    facts
+        Facts that people know, by key.
+    texts
+        Texts of the language.
     """
     head = ("criterion", "scope", "promise", "measured", "remains")
     table = [tuple(texts.say(f"two.columns.{name}") for name in head)]
@@ -102,7 +137,17 @@ def _recipient(facts: Mapping[str, str], texts: DossierTexts) -> tuple[str, ...]
 
 
 def fact(facts: Mapping[str, str], texts: DossierTexts, key: str) -> str:
-    """Return a fact that people know; if it is missing, its question."""
+    """Return a fact that people know; if it is missing, its question.
+
+    Parameters
+    ----------
+    facts
+        Facts that people know, by key.
+    texts
+        Texts of the language.
+    key
+        Key of the fact.
+    """
     if key in facts:
         return facts[key]
     return texts.question(texts.say(f"facts.{key}.question"))
@@ -293,6 +338,15 @@ def strongest(evidence: DossierEvidence, attack: str, scope: Scope) -> tuple[Ass
 
     An attack with a control comes before one without.
 
+    Parameters
+    ----------
+    evidence
+        Files and ledger of the publication.
+    attack
+        Name of the attack.
+    scope
+        `one` release, the releases together (`series`), or their cases as one log (`pooled`).
+
     Returns
     -------
     tuple or None
@@ -314,7 +368,15 @@ def strongest(evidence: DossierEvidence, attack: str, scope: Scope) -> tuple[Ass
 
 
 def attack_line(file: AssessmentFile, assessed: AssessedAttack, texts: DossierTexts) -> str:
-    """Return the result of an attack in words: rate, control, risk with interval, result and power."""
+    """Return the result of an attack in words: rate, control, risk with interval, result and power.
+
+    Parameters
+    ----------
+    file, assessed
+        The assessment, and the attack in it.
+    texts
+        Texts of the language.
+    """
     measure = assessed.measure
     how = texts.translated("how", str(measure["how"]))
     # Membership is attacked by somebody who knows the whole case, whatever the profile.

@@ -228,7 +228,13 @@ class DossierEvidence:
         return [row for row in self.rows if row["status"] in RELEASED]
 
     def with_status(self, *statuses: str) -> list[HistoryRow]:
-        """Return the attempts with one of these statuses."""
+        """Return the attempts with one of these statuses.
+
+        Parameters
+        ----------
+        *statuses
+            Words of the history, such as `released` or `withheld`.
+        """
         return [row for row in self.rows if row["status"] in statuses]
 
 
@@ -348,6 +354,15 @@ def withheld_document(settings: Settings, name: str, view: LedgerView) -> AuditD
     """Return what a manifest would have stated, as far as the configuration alone determines it.
 
     Columns, times and every figure depend on a release, so their keys are absent.
+
+    Parameters
+    ----------
+    settings
+        The configuration.
+    name
+        Name of the publication.
+    view
+        Facts of the ledger.
     """
     publication = next(publication for publication in settings.publication if publication.name == name)
     spec = settings.spec(publication)
@@ -462,6 +477,11 @@ def has_open_moment(document: Mapping[str, Any]) -> bool:
 
     With `gate.public_cut` it may depend on the data, and with an approval a person decides it who sees figures of the
     source. A document that is gone states neither, so its release counts as not covered.
+
+    Parameters
+    ----------
+    document
+        Manifest or audit of the release.
     """
     promised = document.get("promise")
     if promised is None:
@@ -504,6 +524,17 @@ def _open_moments(output: Path, history: History, name: str, numbers: Sequence[i
 
 def read_assessment(path: Path, name: str, view: LedgerView, mechanism: Mapping[str, Any]) -> AssessmentFile:
     """Read an assessment, and check that it is about this publication.
+
+    Parameters
+    ----------
+    path
+        The file, as `veilstream assess --json` prints it.
+    name
+        Name of the publication.
+    view
+        Facts of the ledger.
+    mechanism
+        Mechanism of the publication now: its kind and parameters.
 
     Raises
     ------

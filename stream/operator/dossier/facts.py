@@ -42,6 +42,11 @@ def read_facts(path: Path) -> dict[str, str]:
 
     The table `[catalogue]` is for `veilstream catalogue` (`stream.operator.health_profile`).
 
+    Parameters
+    ----------
+    path
+        The file, in TOML.
+
     Raises
     ------
     InputError
@@ -58,7 +63,20 @@ def read_facts(path: Path) -> dict[str, str]:
 
 
 def checked(table: Mapping[str, object], place: str) -> dict[str, str]:
-    """Return the facts of a table that have a value. Raises as `read_facts`."""
+    """Return the facts of a table that have a value.
+
+    Parameters
+    ----------
+    table
+        Keys and values of the file.
+    place
+        Name of the file, for messages.
+
+    Raises
+    ------
+    InputError
+        As `read_facts`.
+    """
     facts = {}
     for key, value in table.items():
         if key not in KEYS:
@@ -87,7 +105,13 @@ def _nearest(key: str) -> str:
 
 
 def template(texts: DossierTexts) -> str:
-    """Return an empty file of facts: each key with its question above it."""
+    """Return an empty file of facts: each key with its question above it.
+
+    Parameters
+    ----------
+    texts
+        Texts of the language.
+    """
     lines = [f"# {line}" for line in texts.say("facts.head").splitlines()]
     for key in KEYS:
         lines += ["", f"# {texts.say(f'facts.{key}.question')}", f'{key} = ""']

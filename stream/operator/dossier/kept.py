@@ -38,7 +38,13 @@ def _write(path: Path, text: str) -> None:
 
 
 def attacks(evidence: DossierEvidence) -> Statement:
-    """Return a page with every figure of the assessments of a dossier."""
+    """Return a page with every figure of the assessments of a dossier.
+
+    Parameters
+    ----------
+    evidence
+        Files and ledger of the publication.
+    """
     sections = [section for file in evidence.assessments for section in _tables(file.document)]
     lead = (
         "Facts that attackers learn about people, measured by attacks that read the original. The page is for the "

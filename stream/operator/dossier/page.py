@@ -534,7 +534,15 @@ def _budget_end(budget: BudgetAnswer, texts: DossierTexts) -> str:
 
 
 def ranges(numbers: Sequence[int], texts: DossierTexts) -> str:
-    """Return `1 to 3, 5` for 1, 2, 3, 5."""
+    """Return `1 to 3, 5` for 1, 2, 3, 5.
+
+    Parameters
+    ----------
+    numbers
+        Numbers, ascending.
+    texts
+        Texts of the language.
+    """
     shown = []
     for first, last in consecutive_ranges(numbers):
         if first == last:
@@ -625,7 +633,13 @@ def _signatures(facts: Mapping[str, str], texts: DossierTexts) -> Iterator[Secti
 
 
 def spanned(rows: Sequence[Sequence[str]]) -> list[tuple[int, Sequence[str]]]:
-    """Return each row with the number of rows that its first cell spans; 0 if an earlier cell spans it."""
+    """Return each row with the number of rows that its first cell spans; 0 if an earlier cell spans it.
+
+    Parameters
+    ----------
+    rows
+        Rows of a table; equal first cells are neighbours.
+    """
     spans = [0] * len(rows)
     begin = 0
     for place, row in enumerate(rows):
@@ -636,7 +650,15 @@ def spanned(rows: Sequence[Sequence[str]]) -> list[tuple[int, Sequence[str]]]:
 
 
 def html(page: Statement, texts: DossierTexts) -> str:
-    """Return the dossier as one HTML file for screen and paper."""
+    """Return the dossier as one HTML file for screen and paper.
+
+    Parameters
+    ----------
+    page
+        The dossier.
+    texts
+        Texts of the language.
+    """
     from markupsafe import Markup
 
     from stream.operator.report.templates import environment_of

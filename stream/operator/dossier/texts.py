@@ -73,35 +73,79 @@ class DossierTexts:
         return self.say(f"{key}.{form}", number=number, **values)
 
     def translated(self, prefix: str, word: str) -> str:
-        """Return the translation of a word of the program; the English word itself if there is none."""
+        """Return the translation of a word of the program; the English word itself if there is none.
+
+        Parameters
+        ----------
+        prefix
+            Part of the file of texts.
+        word
+            The English word.
+        """
         key = f"{prefix}.{word}"
         return self._texts[key] if key in self._texts else English(word)
 
     def question(self, text: str) -> MarkedQuestion:
-        """Return a question, marked as open."""
+        """Return a question, marked as open.
+
+        Parameters
+        ----------
+        text
+            The question.
+        """
         return MarkedQuestion(self.say("page.open", question=text))
 
     def share(self, value: float) -> str:
-        """Return a measured share as percent with one decimal."""
+        """Return a measured share as percent with one decimal.
+
+        Parameters
+        ----------
+        value
+            0 to 1; a risk may be below 0.
+        """
         shown = f"{100 * value:.1f}"
         if shown == "-0.0":
             shown = "0.0"
         return f"{self._decimal(shown)}\N{NO-BREAK SPACE}%"
 
     def percent(self, value: float) -> str:
-        """Return a share that somebody chose as percent."""
+        """Return a share that somebody chose as percent.
+
+        Parameters
+        ----------
+        value
+            0 to 1.
+        """
         return f"{self._decimal(f'{100 * value:g}')}\N{NO-BREAK SPACE}%"
 
     def number(self, value: float) -> str:
-        """Return a parameter or a bound as people write it."""
+        """Return a parameter or a bound as people write it.
+
+        Parameters
+        ----------
+        value
+            The number.
+        """
         return self._decimal(f"{value:g}")
 
     def amount(self, value: float) -> str:
-        """Return an epsilon or a delta, never less than it is."""
+        """Return an epsilon or a delta, never less than it is.
+
+        Parameters
+        ----------
+        value
+            The amount.
+        """
         return self._decimal(format_amount(value, 6))
 
     def both(self, items: Sequence[str]) -> str:
-        """Return `a, b and c`."""
+        """Return `a, b and c`.
+
+        Parameters
+        ----------
+        items
+            Words or clauses.
+        """
         if len(items) < 2:
             return "".join(items)
         return f"{', '.join(items[:-1])}{self._texts['format.and']}{items[-1]}"
@@ -111,7 +155,15 @@ class DossierTexts:
 
 
 def flat(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
-    """Yield the texts of nested tables as dotted keys."""
+    """Yield the texts of nested tables as dotted keys.
+
+    Parameters
+    ----------
+    table
+        A table of texts, with tables in it.
+    prefix
+        Keys of the tables around it, with a dot at the end.
+    """
     for key, value in table.items():
         if isinstance(value, Mapping):
             yield from flat(value, f"{prefix}{key}.")
@@ -120,5 +172,11 @@ def flat(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]
 
 
 def day(moment: str | date | datetime) -> str:
-    """Return the date of a moment of the ledger as YYYY-MM-DD."""
+    """Return the date of a moment of the ledger as YYYY-MM-DD.
+
+    Parameters
+    ----------
+    moment
+        Time in ISO 8601, or a date.
+    """
     return moment[:10] if isinstance(moment, str) else moment.isoformat()[:10]

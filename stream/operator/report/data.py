@@ -106,12 +106,24 @@ class ItemNames:
             self.number(activity)
 
     def number(self, item: Any) -> int:
-        """Return the number of an item, from 1; an item that was not seen before gets the next one."""
+        """Return the number of an item, from 1; an item that was not seen before gets the next one.
+
+        Parameters
+        ----------
+        item
+            An item of background knowledge.
+        """
         key = item if isinstance(item, str) else msgspec.json.encode(item).decode()
         return self._numbers.setdefault(key, len(self._numbers) + 1)
 
     def label(self, item: Any) -> str:
-        """Return the item as text where values are shown, else `#` and its number."""
+        """Return the item as text where values are shown, else `#` and its number.
+
+        Parameters
+        ----------
+        item
+            An item of background knowledge: a text, or a list of its parts.
+        """
         if not self.shown:
             return f"#{self.number(item)}"
         if isinstance(item, list | tuple):
@@ -119,7 +131,13 @@ class ItemNames:
         return str(item)
 
     def labels(self, items: Sequence[Any] | None) -> list[str]:
-        """Return background knowledge as labels, in its order."""
+        """Return background knowledge as labels, in its order.
+
+        Parameters
+        ----------
+        items
+            Background knowledge; None if there is none.
+        """
         return [self.label(item) for item in items or []]
 
 
@@ -138,7 +156,13 @@ class Flow:
 
 
 def flow_of(log: EventLog) -> Flow:
-    """Return the directly-follows counts of a log; events without an activity are not counted."""
+    """Return the directly-follows counts of a log; events without an activity are not counted.
+
+    Parameters
+    ----------
+    log
+        The log.
+    """
     edges: Counter[tuple[str, str]] = Counter()
     for (activity, next_activity), occurrences in directly_follows(log).count.items():
         edges[str(activity), str(next_activity)] = occurrences
@@ -149,7 +173,13 @@ def flow_of(log: EventLog) -> Flow:
 
 
 def flow_of_map(counts: Mapping[str, Any]) -> Flow:
-    """Return the counts of a released map, without the start and the end of cases."""
+    """Return the counts of a released map, without the start and the end of cases.
+
+    Parameters
+    ----------
+    counts
+        Document of the map: `activities` and `steps` with their counts.
+    """
     edges: Counter[tuple[str, str]] = Counter()
     for row in counts["steps"]:
         if row["count"] and row["from"] is not None and row["to"] is not None:
@@ -159,7 +189,13 @@ def flow_of_map(counts: Mapping[str, Any]) -> Flow:
 
 
 def released_log(folder: Path) -> EventLog | None:
-    """Return the content of a release, from the operator's variants.parquet; None if it is not kept."""
+    """Return the content of a release, from the operator's variants.parquet; None if it is not kept.
+
+    Parameters
+    ----------
+    folder
+        The operator's folder of the release.
+    """
     path = folder / VARIANTS
     return release_record.read(path).log if path.is_file() else None
 
@@ -277,7 +313,13 @@ def safe_answer(
 
 
 def series_minima(series: Any) -> Iterator[SeriesMinimum]:
-    """Yield the least number that attacks on several releases leave, for each n of the audit of the series."""
+    """Yield the least number that attacks on several releases leave, for each n of the audit of the series.
+
+    Parameters
+    ----------
+    series
+        The audit of the series.
+    """
     if series.get("status") != "ok":
         return
     for row in series.get("results") or []:
@@ -407,7 +449,15 @@ def _moment(text: str) -> datetime:
 
 
 def cost_answer(audits: Mapping[str, AuditDocument], labels: ItemNames) -> CostAnswer | None:
-    """Return how much the last release keeps, by activity, and each release as a whole; None if not measured."""
+    """Return how much the last release keeps, by activity, and each release as a whole; None if not measured.
+
+    Parameters
+    ----------
+    audits
+        Audits by label of the attempt; releases have a number.
+    labels
+        Names of items, or numbers in their place.
+    """
     losses = {label: _loss(document) for label, document in audits.items() if label.isdigit()}
     measured = {label: loss for label, loss in losses.items() if loss}
     if not measured:

@@ -184,7 +184,13 @@ def cases(publication: Data) -> Figure | None:
 
 
 def anonymity(publication: Data) -> Figure | None:
-    """Draw KA of each release, and its least FA, CA and BA against all earlier ones."""
+    """Draw KA of each release, and its least FA, CA and BA against all earlier ones.
+
+    Parameters
+    ----------
+    publication
+        Data of the publication (`stream.operator.report.data`).
+    """
     entries = publication["anonymity"]
     series = [
         PlotSeries(NAMES[name], [entry["worst"][name] for entry in entries], colour)
@@ -200,7 +206,13 @@ def anonymity(publication: Data) -> Figure | None:
 
 
 def worst_pair(entry: Data) -> Data | None:
-    """Return the pair of a release with the least anonymity after an attack."""
+    """Return the pair of a release with the least anonymity after an attack.
+
+    Parameters
+    ----------
+    entry
+        Audit of one release.
+    """
     linked_pairs = [pair for pair in entry["pairs"] if _has_linker(pair)]
     return min(linked_pairs, key=_least_of_pair, default=None)
 
@@ -220,7 +232,13 @@ BY_N = (("ka1", 4), ("ka2", 0), ("fa", 1), ("ca", 2), ("ba", 3))
 
 
 def values_by_n(pairs: Sequence[Data]) -> list[float]:
-    """Return all values of the pairs, so that their figures can share one axis."""
+    """Return all values of the pairs, so that their figures can share one axis.
+
+    Parameters
+    ----------
+    pairs
+        Audits of a release against earlier ones.
+    """
     rows = [row for pair in pairs for row in pair["results"]]
     return [row[name] for row in rows for name, _ in BY_N if row[name] is not None]
 
@@ -251,6 +269,11 @@ def proportions(entry: Data) -> list[Figure]:
     """Draw the proportion of cracked cases by n, as Figure 4 of the paper does.
 
     Each attack has a plot, and each of the last earlier releases a bar.
+
+    Parameters
+    ----------
+    entry
+        Audit of one release.
     """
     pairs = entry["pairs"][-MOST_EARLIER:]
     labels = [str(row["n"]) for row in pairs[0]["results"]] if pairs else []
@@ -270,7 +293,13 @@ def proportions(entry: Data) -> list[Figure]:
 
 
 def leakage(publication: Data) -> Figure | None:
-    """Draw BPL, FPL and TPL by release and the sum of epsilon; the sum alone if only composition holds."""
+    """Draw BPL, FPL and TPL by release and the sum of epsilon; the sum alone if only composition holds.
+
+    Parameters
+    ----------
+    publication
+        Data of the publication.
+    """
     measured = publication["leakage"]
     if measured["status"] != "ok":
         return None
@@ -292,7 +321,13 @@ def leakage(publication: Data) -> Figure | None:
 
 
 def budget(publication: Data) -> Figure | None:
-    """Draw the epsilon of all charges so far, withheld attempts included, and the limit."""
+    """Draw the epsilon of all charges so far, withheld attempts included, and the limit.
+
+    Parameters
+    ----------
+    publication
+        Data of the publication.
+    """
     account = publication["budget"]
     if account is None:
         return None
@@ -307,6 +342,11 @@ def knowable(entry: Data) -> bool:
     """Return whether an audit of risk counts only what somebody can know, without artificial or noisy times.
 
     Audits of earlier versions have no `basis`. They counted all times that they carried.
+
+    Parameters
+    ----------
+    entry
+        Audit of risk of one release.
     """
     if "basis" in entry:
         return bool(entry["basis"] == "knowable")
@@ -314,13 +354,25 @@ def knowable(entry: Data) -> bool:
 
 
 def uniqueness(publication: Data) -> list[Figure]:
-    """Draw unique cases by amount of knowledge for the last release and its source, and the worst of every release."""
+    """Draw unique cases by amount of knowledge for the last release and its source, and the worst of every release.
+
+    Parameters
+    ----------
+    publication
+        Data of the publication.
+    """
     measured = [entry for entry in publication["risk"] if entry["status"] == "ok" and knowable(entry)]
     return _uniqueness(publication, measured)
 
 
 def upper_limit(publication: Data) -> list[Figure]:
-    """Draw uniqueness with artificial and noisy times counted as known: an upper limit, since nobody knows them."""
+    """Draw uniqueness with artificial and noisy times counted as known: an upper limit, since nobody knows them.
+
+    Parameters
+    ----------
+    publication
+        Data of the publication.
+    """
     entries = []
     for entry in publication["risk"]:
         if entry["status"] != "ok":
@@ -334,7 +386,13 @@ def upper_limit(publication: Data) -> list[Figure]:
 
 
 def true_times(publication: Data) -> list[Figure]:
-    """Draw the share of persons whose record in the last release is found by their true events."""
+    """Draw the share of persons whose record in the last release is found by their true events.
+
+    Parameters
+    ----------
+    publication
+        Data of the publication.
+    """
     measured = [entry for entry in publication["risk"] if entry["status"] == "ok" and entry.get("true_times")]
     if not measured:
         return []
@@ -382,7 +440,13 @@ def _uniqueness(publication: Data, measured: Sequence[Data], condition: str = ""
 
 
 def utility(publication: Data) -> Figure | None:
-    """Draw data utility and agreement of the directly-follows graphs by release."""
+    """Draw data utility and agreement of the directly-follows graphs by release.
+
+    Parameters
+    ----------
+    publication
+        Data of the publication.
+    """
     entries = publication["utility"]
     measured = [entry if entry["status"] == "ok" else {} for entry in entries]
     graphs = [entry.get("dfg") or {} for entry in measured]

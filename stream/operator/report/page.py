@@ -168,7 +168,13 @@ def _worst(entries: Sequence[AnonymityRow]) -> list[Mapping[str, Any]]:
 
 
 def why_not(entries: Sequence[Mapping[str, Any]]) -> list[tuple[str, str, list[str]]]:
-    """Return (status, reason, releases) of missing or meaningless measures, equal ones together."""
+    """Return (status, reason, releases) of missing or meaningless measures, equal ones together.
+
+    Parameters
+    ----------
+    entries
+        Measures of the releases, each with its status.
+    """
     labels_by_reason: dict[tuple[str, str], list[str]] = {}
     for entry in entries:
         if entry["status"] == "ok":
@@ -203,12 +209,24 @@ def _quiet(rows: Sequence[HappenedRow]) -> str:
 
 
 def share(value: float | None) -> str:
-    """Return a share as per cent; a dash for none."""
+    """Return a share as per cent; a dash for none.
+
+    Parameters
+    ----------
+    value
+        0 to 1.
+    """
     return "–" if value is None else f"{100 * value:.3g} %"
 
 
 def number(value: Any) -> str:
-    """Return a number for people: at most four digits that count; a dash for none."""
+    """Return a number for people: at most four digits that count; a dash for none.
+
+    Parameters
+    ----------
+    value
+        A number; a truth value or a text stays as it is.
+    """
     if value is None:
         return "–"
     if isinstance(value, bool | str):
@@ -219,7 +237,13 @@ def number(value: Any) -> str:
 
 
 def moment(text: str | None) -> str:
-    """Shorten 2025-03-19T08:42:19.000+00:00 to 2025-03-19 08:42."""
+    """Shorten 2025-03-19T08:42:19.000+00:00 to 2025-03-19 08:42.
+
+    Parameters
+    ----------
+    text
+        Time in ISO 8601; a dash is shown for none.
+    """
     return "–" if not text else text[:16].replace("T", " ")
 
 

@@ -69,7 +69,13 @@ class Axis:
     logarithmic: bool
 
     def y(self, value: float) -> float:
-        """Return the height of a value on the drawing."""
+        """Return the height of a value on the drawing.
+
+        Parameters
+        ----------
+        value
+            A value within the axis.
+        """
         if self.logarithmic:
             decades = math.log10(self.high) - math.log10(self.low)
             share = (math.log10(value) - math.log10(self.low)) / decades
@@ -189,6 +195,11 @@ def swatch(kind: str) -> Markup:
     """Return the sign of a series or bound in a legend.
 
     `kind`: `bound`, `bound reference`, `line s1`, `mark s1` or (for bars) `s1`.
+
+    Parameters
+    ----------
+    kind
+        `bound`, `bound reference`, `line s1`, `mark s1` or (for bars) `s1`.
     """
     shape = int(kind.rpartition("s")[2]) if kind.startswith(("mark", "line")) else 0
     if kind.startswith("mark"):

@@ -666,7 +666,13 @@ def _chain(series: Sequence[PublishedRelease]) -> bool | None:
 
 
 def consecutive_ranges(numbers: Iterable[int]) -> list[tuple[int, int]]:
-    """Return the first and the last number of each run: (1, 3) and (5, 5) for 1, 2, 3, 5."""
+    """Return the first and the last number of each run: (1, 3) and (5, 5) for 1, 2, 3, 5.
+
+    Parameters
+    ----------
+    numbers
+        Numbers, ascending.
+    """
     ranges: list[tuple[int, int]] = []
     for number in numbers:
         if ranges and number == ranges[-1][1] + 1:
@@ -688,7 +694,13 @@ def _ranges(numbers: Sequence[int]) -> str:
 
 
 def html(page: Statement) -> str:
-    """Return the statement as a single HTML file for screen and paper."""
+    """Return the statement as a single HTML file for screen and paper.
+
+    Parameters
+    ----------
+    page
+        The statement.
+    """
     from markupsafe import Markup
 
     from stream.operator.report.templates import environment_of
@@ -699,7 +711,13 @@ def html(page: Statement) -> str:
 
 
 def markdown(page: Statement) -> str:
-    """Return the same in Markdown. Text of a manifest is text: none of it becomes markup."""
+    """Return the same in Markdown. Text of a manifest is text: none of it becomes markup.
+
+    Parameters
+    ----------
+    page
+        The statement.
+    """
     lines = [f"# {_plain(page.title)}", "", _plain(page.lead), ""]
     for section in page.sections:
         if section.title:

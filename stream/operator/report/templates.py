@@ -8,7 +8,13 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 
 def environment_of(*folders: Path) -> Environment:
-    """Return the templates of some folders; a template is looked for in the order of the folders."""
+    """Return the templates of some folders; a template is looked for in the order of the folders.
+
+    Parameters
+    ----------
+    *folders
+        Folders of templates.
+    """
     return Environment(
         loader=FileSystemLoader(folders),
         autoescape=True,

@@ -70,7 +70,13 @@ _CODE = 4
 
 
 def explained(text: str) -> Iterator[tuple[str, str]]:
-    """Yield (word, meaning) of the words that appear in `text`, in the order of the list above."""
+    """Yield (word, meaning) of the words that appear in `text`, in the order of the list above.
+
+    Parameters
+    ----------
+    text
+        Text of the page.
+    """
     for pattern, word, meaning in _WORDS:
         flags = re.MULTILINE
         if len(word) > _CODE:
@@ -85,6 +91,12 @@ def every() -> list[tuple[str, str]]:
 
 
 def sentence(text: str) -> str:
-    """Return a text with a capital letter and a full stop."""
+    """Return a text with a capital letter and a full stop.
+
+    Parameters
+    ----------
+    text
+        A clause.
+    """
     text = text.strip().rstrip(".")
     return f"{text[:1].upper()}{text[1:]}."

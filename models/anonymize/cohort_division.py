@@ -201,7 +201,7 @@ class DivisionTrial:
         other
             The trial to compare with.
         min_share
-            Share of the cases that should leave at least.
+            Least share of events that should stay in the cases that leave.
 
         Returns
         -------

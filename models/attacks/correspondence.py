@@ -651,7 +651,7 @@ class PairAttack:
         candidates
             Background knowledge to value besides the search, as symbols.
         joint
-            Whether the named values contain those of F, C and B for one linker together.
+            Whether the named values are those of joint links (`anonymity`).
 
         Raises
         ------

@@ -85,7 +85,7 @@ def usual_order(epsilon: Fraction, activities: Sequence[str] | None) -> int:
     Parameters
     ----------
     epsilon
-        Epsilon of a release.
+        The declared epsilon.
     activities
         The declared labels, if they are.
     """

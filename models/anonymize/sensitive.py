@@ -177,6 +177,41 @@ def warnings_of_lost_values(
     return warnings
 
 
+def warnings_of_late_values(log: EventLog, names: Sequence[str], least: int) -> list[str]:
+    """Return a warning for each sensitive attribute that none of the first cases has, and later ones have.
+
+    The field had another name before, or the source did not export it. A daemon reports it while no case has a value
+    (`warnings_of_no_values`); whoever releases a log that is already complete sees values, and learns of it here.
+
+    Parameters
+    ----------
+    log
+        The whole log.
+    names
+        The sensitive attributes that C bounds.
+    least
+        Number of cases of the smallest group (K); fewer first cases give no warning.
+    """
+    cases = np.flatnonzero(log.lengths > 0)
+    by_begin = cases[np.argsort(log.time[log.starts[cases]], kind="stable")]
+    warnings = []
+    for name in names:
+        has_value = _has_value(log, name)[by_begin]
+        if not has_value.any():
+            continue
+        n_without = int(np.argmax(has_value))
+        n_after = len(has_value) - n_without
+        n_with = int(has_value.sum())
+        share_without = 1 - n_with / (n_after + 1)
+        if n_without >= least and share_without**n_without < LOST_BY_CHANCE:
+            warnings.append(
+                f"none of the {n_without} cases that began first has a value of the sensitive attribute {name!r}, and "
+                f"{n_with} of {n_after} cases after them have one: C bounds nothing of the first cases; the source may "
+                "have given the field another name then, or none"
+            )
+    return warnings
+
+
 LEAST_SHARE_LOST = 0.1
 """Share of the newest cases that have to lack a value before a partial loss is reported."""
 

@@ -18,6 +18,7 @@ from models.anonymize.sensitive import (
     FewerThanKError,
     InfeasibleError,
     refuse_identifying,
+    warnings_of_late_values,
     warnings_of_lost_values,
     warnings_of_several_values,
     warnings_of_values,
@@ -273,6 +274,7 @@ def summary(
         if exposure.cases is None and getattr(mechanism_, "C", 1) < 1:
             K = getattr(mechanism_, "K", 1)
             doubts += warnings_of_lost_values(exposure.log, exposure.sensitive, K, exposure.complete)
+            doubts += warnings_of_late_values(exposure.log, exposure.sensitive, K)
         bins = getattr(mechanism_, "bins", None)
         doubts += warnings_of_values(exposure.log, exposure.sensitive, bins, exposure.cases)
         if doubts:

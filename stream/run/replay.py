@@ -22,6 +22,7 @@ from connectors.reading import Reading
 from connectors.times import nanoseconds
 from models.anonymize.sensitive import (
     refuse_identifying,
+    warnings_of_late_values,
     warnings_of_lost_values,
     warnings_of_several_values,
     warnings_of_values,
@@ -256,6 +257,7 @@ class Replay:
                 bounds = [getattr(mechanism, "K", 1) for mechanism in mechanisms if getattr(mechanism, "C", 1) < 1]
                 if bounds:
                     outcome.doubtful_values += warnings_of_lost_values(log, sensitive, max(bounds))
+                    outcome.doubtful_values += warnings_of_late_values(log, sensitive, max(bounds))
             resume = Resume(self.service, log, until)
             fold, outcome.warning = resume.fold, resume.warning
             run = _ReplayRun(self.service, fold, self.on_progress, self.watch)

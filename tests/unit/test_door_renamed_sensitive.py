@@ -12,7 +12,7 @@ import pytest
 
 import veilstream as vs
 from models.anonymize import sensitive
-from models.anonymize.sensitive import warnings_of_lost_values
+from models.anonymize.sensitive import warnings_of_late_values, warnings_of_lost_values
 from models.eventlog import EventLog
 from stream.config import sources
 from stream.fold.fold import Fold
@@ -179,3 +179,34 @@ def test_an_export_with_a_renamed_column_is_reported(n_lost: int, n_warnings: in
     release = vs.anonymize(frame, mechanism="tlkc", sensitive="diag", K=20, L=1, C=0.9)
     assert release.summary().count(LOST) == n_warnings
     assert vs.replay(frame, sensitive="diag").summary().count(LOST) == n_warnings
+
+
+FIRST = "cases that began first has a value of the sensitive attribute 'diag', and"
+
+
+@pytest.mark.parametrize("level", ["case", "event"])
+@pytest.mark.parametrize(
+    ("has_value", "n_warnings"),
+    [
+        ([False] * K + [True] * 40, 1),
+        ([False] * (K - 1) + [True] * 40, 0),
+        ([False] * K + [True, False, False, False] * 10, 0),
+        ([True] + [False] * K + [True] * 40, 0),
+        ([False] * 40, 0),
+    ],
+    ids=["renamed", "fewer-than-K", "rare", "there-before", "none"],
+)
+def test_first_cases_without_a_value_are_counted(has_value: list[bool], n_warnings: int, level: str) -> None:
+    warnings = warnings_of_late_values(log_of(has_value, level), ["diag"], K)
+    assert [f"none of the {K} {FIRST} 40 of 40 cases after them have one" in warning for warning in warnings] == (
+        [True] * n_warnings
+    )
+
+
+@pytest.mark.parametrize(("n_first", "n_warnings"), [(60, 1), (0, 0)])
+def test_an_export_whose_first_rows_lack_the_column_is_reported(n_first: int, n_warnings: int) -> None:
+    """The first releases of a replay had no value to bound, and its verdict was SAFE without a word."""
+    frame = frame_of([False] * n_first + [True] * 60)
+    release = vs.anonymize(frame, mechanism="tlkc", sensitive="diag", K=20, L=1, C=0.9)
+    assert release.summary().count(FIRST) == n_warnings
+    assert vs.replay(frame, sensitive="diag").summary().count(FIRST) == n_warnings

@@ -34,6 +34,7 @@ from stream.fold.named_events import NamedEvents
 from stream.fold.state import digest
 from stream.ledger.envelope import Damaged, Keys, seal, unseal
 from stream.ledger.layout import ARCHIVE, ARCHIVE_ERASED, ARCHIVE_LISTED, ArchiveSegment
+from stream.ledger.release_record import parquet_table
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -285,7 +286,6 @@ class Archive:
 
     def _read(self, segment: ArchiveSegment) -> pa.Table:
         import pyarrow as pa
-        import pyarrow.parquet as pq
 
         location = f"{self.blobs.location}/{segment.path}"
         sealed = self.blobs.get(segment.path)
@@ -295,7 +295,7 @@ class Archive:
             opened = unseal(io.BytesIO(sealed), self.keys, FORMAT)
             if opened.version > VERSION:
                 raise Damaged(f"has version {opened.version}, newer than {VERSION}, this program's")
-            return pq.read_table(pa.BufferReader(opened.body))
+            return parquet_table(opened.body)
         except (Damaged, pa.ArrowInvalid) as damage:
             fault = damage if isinstance(damage, Damaged) else "is not a table"
             raise RefusedError(

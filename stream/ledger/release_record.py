@@ -53,6 +53,31 @@ def _bitmap(is_valid: npt.NDArray[np.bool_] | None) -> pa.Buffer | None:
     return None if is_valid is None or is_valid.all() else pa.py_buffer(np.packbits(is_valid, bitorder="little"))
 
 
+def parquet_table(content: bytes | memoryview, columns: Sequence[str] | None = None) -> pa.Table:
+    """Read a Parquet file that is in memory, in this thread alone.
+
+    Arrow reads files, and decodes columns, in threads that it starts when they are first needed. If memory is too
+    short to start one, its reader waits for that thread for ever, also when there is memory again.
+
+    Parameters
+    ----------
+    content
+        The bytes of the file.
+    columns
+        Names of the columns to decode; all of them if not given.
+
+    Raises
+    ------
+    pyarrow.ArrowInvalid, OSError
+        If the bytes are not a Parquet file, or a damaged one.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    table: pa.Table = pq.ParquetFile(pa.BufferReader(content)).read(columns=columns, use_threads=False)
+    return table
+
+
 class StoredRelease(Protocol):
     """The file of a release, from which its log is read again."""
 
@@ -250,10 +275,9 @@ class VariantsFile:
 
 def _table(path: Path, columns: list[str] | None = None) -> pa.Table:
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
     try:
-        table = pq.read_table(path, columns=columns)
+        table = parquet_table(path.read_bytes(), columns)
     except (OSError, pa.ArrowInvalid) as error:
         if isinstance(error, OSError) and (short := shortage(error)) is not None:
             raise short from None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,8 @@ from stream.config.settings import Settings
 from stream.ledger import release_record
 from stream.ledger.release_record import ReleaseRecord
 from stream.run.replay import Replay
+
+ROOT = Path(__file__).parents[2]
 
 CASES = [["a", "b"], ["a"], ["b", "b", "c"]]
 AUDIT = {"anonymity": True, "series": True, "against": "all", "leakage": False, "risk": False, "utility": False}
@@ -49,6 +53,30 @@ def test_a_log_that_left_is_read_again(tmp_path: Path, monkeypatch: pytest.Monke
     record.leave_memory()
     with pytest.raises(RefusedError, match="restore it from a backup"):
         _ = record.log
+
+
+THREADS_AFTER_A_READ = """
+import sys
+from pathlib import Path
+import pyarrow.parquet
+from stream.ledger.release_record import VariantsFile
+
+def threads():
+    return len(list(Path("/proc/self/task").iterdir()))
+
+before = threads()
+log = VariantsFile(Path(sys.argv[1])).log()
+print(log.n_cases, threads() - before)
+"""
+
+
+def test_a_log_is_read_without_threads_of_arrow(tmp_path: Path) -> None:
+    """A coordinator whose memory was too short for such a thread waited for it for ever (found by `make chaos`)."""
+    path = tmp_path / "variants.parquet"
+    release_record.write(path, made())
+    command = [sys.executable, "-c", THREADS_AFTER_A_READ, str(path)]
+    printed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert printed.split() == [str(len(CASES)), "0"]
 
 
 def test_of_an_audit_stays_what_later_ones_ask(tmp_path: Path) -> None:

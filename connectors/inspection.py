@@ -194,7 +194,8 @@ def _inspect_table(path: Path, kind: str, reading: Reading, facts: Inspection, p
     _describe_columns(columns, parts, facts, patterns)
     for role in ("case", "activity", "time"):
         if role not in parts:
-            facts.decisions.append(OpenQuestion("--columns", (f"{role}=COLUMN",), f"no column looks like the {role}"))
+            why = f"no column looks like the {role}"
+            facts.decisions.append(OpenQuestion("--columns", (f"{role}=COLUMN",), why))
     _report_further_times(columns, parts, facts)
 
     roles = list(_PARTS)

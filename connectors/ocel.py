@@ -202,8 +202,12 @@ def _flattened(path: Path, kind: str, objects: Objects) -> Any:
 
     try:
         with quiet_pm4py() as pm4py:
-            readers = {**dict.fromkeys(JSON, pm4py.read_ocel2_json), **dict.fromkeys(XML, pm4py.read_ocel2_xml)}
-            log = readers.get(path.suffix.lower(), pm4py.read_ocel2_sqlite)(str(path))
+            suffix, read_file = path.suffix.lower(), pm4py.read_ocel2_sqlite
+            if suffix in JSON:
+                read_file = pm4py.read_ocel2_json
+            elif suffix in XML:
+                read_file = pm4py.read_ocel2_xml
+            log = read_file(str(path))
             frame = pm4py.ocel_flattening(log, kind)
     except MemoryError:
         raise
@@ -212,8 +216,9 @@ def _flattened(path: Path, kind: str, objects: Objects) -> Any:
             f"{path}: pm4py cannot flatten it ({type(error).__name__}); is it OCEL 2.0 with all its parts?"
         ) from error
     frame = frame.drop_duplicates(["ocel:eid", "case:concept:name"]).reset_index(drop=True)
-    order = {event: place for place, event in enumerate(objects.times)}
-    frame = frame.sort_values("ocel:eid", key=lambda ids: ids.map(order), kind="stable").reset_index(drop=True)
+    place_in_file = {event: place for place, event in enumerate(objects.times)}
+    frame = frame.sort_values("ocel:eid", key=lambda events: events.map(place_in_file), kind="stable")
+    frame = frame.reset_index(drop=True)
     frame["time:timestamp"] = [objects.times[event] for event in frame["ocel:eid"]]
     return frame
 
@@ -291,7 +296,8 @@ def _names_version_1(data: bytes) -> bool:
         document = msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return False
-    return isinstance(document, dict) and bool({"ocel:global-log", "ocel:events", "ocel:objects"} & document.keys())
+    old_keys = {"ocel:global-log", "ocel:events", "ocel:objects"}
+    return isinstance(document, dict) and not old_keys.isdisjoint(document)
 
 
 def _of_json(path: Path) -> Objects:

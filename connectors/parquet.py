@@ -142,8 +142,8 @@ def _columns_of_groups(file: Any, time: str, texts: list[str]) -> tuple[Ints, di
 
 
 def _has_known_years(time: Ints) -> bool:
-    years = np.asarray([time.min(initial=0), time.max(initial=0)]).astype("datetime64[ns]").astype("datetime64[Y]")
-    first, last = (years.astype(np.int64) + 1970).tolist()
+    extremes = np.asarray([time.min(initial=0), time.max(initial=0)]).astype("datetime64[ns]")
+    first, last = (extremes.astype("datetime64[Y]").astype(np.int64) + 1970).tolist()
     return len(time) > 0 and first >= FIRST_YEAR and last <= LAST_YEAR
 
 

@@ -412,7 +412,8 @@ class _Lines:
 
     def _events(self, piece: bytes) -> None:
         """Scan a piece, and add its traces and times; the columns are made at the end."""
-        data, prefix, suffix = (np.frombuffer(text, dtype=np.uint8) for text in (piece, self.prefix, self.suffix))
+        texts = (piece, self.prefix, self.suffix)
+        data, prefix, suffix = (np.frombuffer(text, dtype=np.uint8) for text in texts)
         n_newlines = int(np.count_nonzero(data == _NEWLINE))
         most = n_newlines // 2  # an event has two lines of its own: its begin and its end
         parsed = ParsedEvents(

@@ -100,7 +100,8 @@ def _lay_out(
             out[at] = heads.flat[k]
             at += 1
         for event in range(starts[trace], starts[trace + 1]):
-            for k in range(event_texts.begin[text_of_event[event]], event_texts.begin[text_of_event[event] + 1]):
+            text = text_of_event[event]
+            for k in range(event_texts.begin[text], event_texts.begin[text + 1]):
                 out[at] = event_texts.flat[k]
                 at += 1
             for k in range(times.shape[1]):
@@ -234,9 +235,8 @@ def _traces(log: EventLog) -> Iterator[bytes]:
         moments, time_of_event = np.unique(log.time[low:high], return_inverse=True)
         times = isoformat_rows(moments, fraction, before, after)
         some_heads = Texts.of(heads[first:last])
-        yield traces(
-            some_heads, starts[first : last + 1] - low, texts, text_of_event[low:high], times, time_of_event, _TRACE_END
-        )
+        some_starts, some_texts = starts[first : last + 1] - low, text_of_event[low:high]
+        yield traces(some_heads, some_starts, texts, some_texts, times, time_of_event, _TRACE_END)
 
 
 def _heads(names: Sequence[str], attributes: Sequence[str]) -> list[bytes]:

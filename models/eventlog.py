@@ -648,13 +648,14 @@ class SimpleLog:
         value_of_case = sensitive.with_missing_as_value()
         n_values = max(len(value_of_case.values), 1)
         pairs, row_of_case = np.unique(variant_of_case * n_values + value_of_case.codes, return_inverse=True)
+        variant, value = np.divmod(pairs, n_values)
         count = np.bincount(row_of_case, cases, minlength=len(pairs))
         return cls(
             alphabet=items.values,
             variants=tuple(tuple(np.frombuffer(trace, dtype=np.int32).tolist()) for trace in number_of_variant),
             values=value_of_case.values,
-            variant=(pairs // n_values).astype(np.int32),
-            value=(pairs % n_values).astype(np.int32),
+            variant=variant.astype(np.int32),
+            value=value.astype(np.int32),
             count=count.astype(np.int64),
             row_of_case=row_of_case.astype(np.int32),
         )

@@ -344,7 +344,8 @@ def replay(
     settings = sources.load(None if config is None else Path(config), tables)
     if columns is None:
         columns = settings.process.columns.changed
-    source = given_log(log, columns, timezone or settings.process.timezone, time_format or settings.file.time_format)
+    timezone = timezone or settings.process.timezone
+    source = given_log(log, columns, timezone, time_format or settings.file.time_format)
     if config is None and publication is not None:
         settings = settings.model_copy(update={"process": with_completion(settings.process)})
     if compare:

@@ -72,7 +72,8 @@ def read_series(folder: str | os.PathLike[str]) -> pd.DataFrame:
     if newest["version"] > VERSION:
         raise RefusedError(f"{folders[-1]}: manifest version {newest['version']} is newer than this program")
     # Manifests of earlier versions say so in their budget alone.
-    each_case_once = newest.get("cases") == "completed" or (newest.get("budget") or {}).get("scope") == "cases"
+    budget = newest.get("budget") or {}
+    each_case_once = newest.get("cases") == "completed" or budget.get("scope") == "cases"
     first = 0 if each_case_once else len(folders) - 1
     if each_case_once:
         _check_chain(folders, manifests)

@@ -271,9 +271,8 @@ class LogClient:
         partition_request = Request.OffsetForLeaderTopic.OffsetForLeaderPartition(
             partition=place[1], current_leader_epoch=leader.epoch, leader_epoch=epoch
         )
-        request = Request(
-            replica_id=-1, topics=[Request.OffsetForLeaderTopic(topic=place[0], partitions=[partition_request])]
-        )
+        topic_request = Request.OffsetForLeaderTopic(topic=place[0], partitions=[partition_request])
+        request = Request(replica_id=-1, topics=[topic_request])
         try:
             response = await self._admin._manager.send(request, node_id=leader.node)
         except errors.KafkaConnectionError:

@@ -381,7 +381,8 @@ def set_group_back(client: Any, group: str, offsets: Mapping[tuple[str, int], in
     from kafka.structs import OffsetAndMetadata
 
     new_offsets = {TopicPartition(*place): OffsetAndMetadata(offset, "", -1) for place, offset in offsets.items()}
-    refused = [error for error in client.alter_group_offsets(group, new_offsets).values() if error is not NoError]
+    answers = client.alter_group_offsets(group, new_offsets)
+    refused = [error for error in answers.values() if error is not NoError]
     if refused:
         raise InputError(f"the ingest group cannot be set back ({refused[0].__name__}): stop its workers first")
 
@@ -531,7 +532,8 @@ def _always_written(process: str, role: Role) -> tuple[str, ...]:
 
 def _allowed_on_topics(client: Any, names: Sequence[str]) -> dict[str, Collection[str] | None]:
     """Return the operations (such as "READ") that the broker allows on each topic; None if it does not say so."""
-    return {entry["name"]: entry.get("authorized_operations") for entry in client.describe_topics(list(names))}
+    descriptions = client.describe_topics(list(names))
+    return {topic["name"]: topic.get("authorized_operations") for topic in descriptions}
 
 
 def _allowed_on_group(client: Any, name: str) -> Collection[str] | None:

@@ -269,7 +269,8 @@ def _cause(queue: TlkcProblem) -> str:
     # If the queue forms a cohort without the bound on classes, that bound is the cause.
     without_c = TlkcProblem(queue.log, queue.knowledge, replace(bounds, C=Fraction(1)), queue.classes)
     whole_queue = np.ones(n, dtype=np.bool_)
-    if queue.classes and _Search(without_c, Fraction(1), ItemPriorities()).attempt(whole_queue, ()) is not None:
+    search = _Search(without_c, Fraction(1), ItemPriorities())
+    if queue.classes and search.attempt(whole_queue, ()) is not None:
         return (
             f"of {n} completed cases that wait fewer than K = {bounds.K} would keep an event: of those that share one, "
             f"too many have one value of {' or '.join(queue.classes)} for C = {float(bounds.C):g}; cases with other "

@@ -28,6 +28,10 @@ def _empty() -> Ints:
     return np.empty(0, dtype=np.int64)
 
 
+def _no_traces() -> tuple[Ints, Ints, Ints]:
+    return _empty(), np.zeros(1, dtype=np.int64), _empty()
+
+
 @content_free()
 @dataclass
 class ShownItems:
@@ -53,7 +57,7 @@ class ShownItems:
     members: npt.NDArray[np.bool_] = field(default_factory=lambda: np.zeros((1, 0), dtype=np.bool_))
     keys: Ints = field(default_factory=_empty)
     counts: Ints = field(default_factory=_empty)
-    newest: tuple[Ints, Ints, Ints] = field(default_factory=lambda: (_empty(), np.zeros(1, dtype=np.int64), _empty()))
+    newest: tuple[Ints, Ints, Ints] = field(default_factory=_no_traces)
 
     def add(self, case_ids: Sequence[str], starts: Ints, items: Column) -> None:
         """Add a release.
@@ -136,7 +140,8 @@ class ShownItems:
         case = np.repeat(np.arange(len(case_ids)), np.diff(starts))
         most = self.events(case_ids, alphabet, case, item)
         result = np.zeros(len(item), dtype=np.bool_)
-        embed(starts, item_of_value[item] if len(item) else item, most, row[names], trace_starts, traces, result)
+        item_of_event = item_of_value[item] if len(item) else item
+        embed(starts, item_of_event, most, row[names], trace_starts, traces, result)
         return result
 
     def events(self, case_ids: Sequence[str], alphabet: Sequence[Any], case: Ints, item: Ints) -> Ints:

@@ -223,7 +223,8 @@ def anonymize(
     """
     if not isinstance(knowledge, Knowledge):
         knowledge = Knowledge(knowledge, attribute, T, clock)
-    problem = TlkcProblem(log, knowledge, TlkcBounds.of(L, K, C), class_columns(log, sensitive, bins), also=tuple(also))
+    bounds, classes = TlkcBounds.of(L, K, C), class_columns(log, sensitive, bins)
+    problem = TlkcProblem(log, knowledge, bounds, classes, also=tuple(also))
     return problem.solve(SuppressionOptions(**options))
 
 
@@ -416,6 +417,7 @@ class TlkcProblem:
         for item, cap in caps.items():
             limit[item] = cap
         gone = sorted(item for item, cap in caps.items() if cap == 0)
+        capped = [{"item": seen.alphabet[item], "at_most": cap} for item, cap in sorted(caps.items()) if cap]
         return Anonymized(
             self.log,
             _within(seen, limit),
@@ -423,10 +425,7 @@ class TlkcProblem:
             suppressed=seen.decode(gone),
             warnings=tuple(warnings),
             bounded=bool(warnings),
-            details={
-                "violations": self.reasons(),
-                "capped": [{"item": seen.alphabet[item], "at_most": cap} for item, cap in sorted(caps.items()) if cap],
-            },
+            details={"violations": self.reasons(), "capped": capped},
             cases=self.cases,
         )
 

@@ -21,7 +21,7 @@ import math
 import re
 import sys
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -122,10 +122,17 @@ def attribute(column: Column) -> Column:
     return _merged(column, [text_of(value) or None for value in column.values])
 
 
+_TYPES_OF_KIND: Mapping[type, tuple[type, ...]] = {
+    bool: (bool, np.bool_),  # before int: in Python a bool is one
+    int: (int, np.integer),
+    float: (float, np.floating, Decimal),
+}
+
+
 def _kind(value: Any) -> type:
     """bool, int and float, also those of numpy and of databases (Decimal); object for all else."""
-    for kind, kinds in ((bool, (bool, np.bool_)), (int, (int, np.integer)), (float, (float, np.floating, Decimal))):
-        if isinstance(value, kinds):
+    for kind, types in _TYPES_OF_KIND.items():
+        if isinstance(value, types):
             return kind
     return object
 

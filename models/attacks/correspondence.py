@@ -152,7 +152,8 @@ class AttackQuestion:
                 items = perspective(release, self.carries, self.T)
             except InputError as error:
                 raise InputError(f"{name}: {error}") from None
-            logs.append(SimpleLog.from_items(release.starts, items, release.sensitive(sensitive), represented))
+            values = release.sensitive(sensitive)
+            logs.append(SimpleLog.from_items(release.starts, items, values, represented))
         for place in range(1, len(logs)):
             n_cases, n_before = logs[place].n_cases, logs[place - 1].n_cases
             if n_cases < n_before:

@@ -248,8 +248,8 @@ class SharedPairs:
         """Return record classes to be linked; their known variants and counts mean nothing."""
         rank, place = np.divmod(keys, len(self.linked))
         place = place.astype(np.int32)
-        no_cases = np.empty(0, dtype=np.int32)
-        return RecordClasses(place, place, rank.astype(np.int32), np.ones(len(keys), dtype=np.int64), no_cases)
+        no_cases, count = np.empty(0, dtype=np.int32), np.ones(len(keys), dtype=np.int64)
+        return RecordClasses(place, place, rank.astype(np.int32), count, no_cases)
 
     def _keys(self, release: Numbered) -> Ints:
         """Return the key of each record class of a release."""

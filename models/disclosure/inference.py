@@ -225,9 +225,8 @@ def _right(
         shared = cdist(distinct.tolist(), voters.texts, scorer=LCSseq.similarity, dtype=np.int32)
         # Of many targets the same items and attributes are known: the same cases vote on all of them.
         guesses: dict[tuple[int, int], list[float]] = {}
-        for number, (target, knowledge) in enumerate(
-            zip(targets, zip(place.tolist(), attribute_class, strict=True), strict=True)
-        ):
+        knowledge_of_target = zip(place.tolist(), attribute_class, strict=True)
+        for number, (target, knowledge) in enumerate(zip(targets, knowledge_of_target, strict=True)):
             if knowledge not in guesses:
                 text, attributes = knowledge
                 if attributes not in alike_of_class:
@@ -236,7 +235,8 @@ def _right(
                 guesses[knowledge] = [guesser.guess(voting, target.known_items) for guesser in guessers]
             for secret, guess in enumerate(guesses[knowledge]):
                 right[secret, number] += guessers[secret].is_right(guess, target)
-    return {secret.name: Successes(chosen, right[number] / DRAWS, DRAWS) for number, secret in enumerate(secrets)}
+    shares = right / DRAWS
+    return {secret.name: Successes(chosen, share, DRAWS) for secret, share in zip(secrets, shares, strict=True)}
 
 
 def _classes(values: npt.NDArray[Any]) -> Ints:

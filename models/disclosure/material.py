@@ -160,16 +160,17 @@ class Material:
                 "no activity of the release is in the original: the logs are of different processes, or the release "
                 "writes its activities in other words"
             )
-        attributes = {
-            name: Column.together([log.sensitive([name]) if log.n_cases else Column(_NONE, ()) for log in logs])
-            for name in profile.attributes
-        }
+        nothing = Column(_NONE, ())
+        attributes = {}
+        for name in profile.attributes:
+            values_of_logs = [log.sensitive([name]) if log.n_cases else nothing for log in logs]
+            attributes[name] = Column.together(values_of_logs)
         if profile.start:
             if not shows_dates(released, original):
                 raise InputError("start: the release shows no dates, so knowing when a case began is of no use")
             attributes[STARTED] = Column.together([_started(log, profile.start) for log in logs])
         starts = _starts_together(logs)
-        items_of_logs = [items(log, profile.knowledge) if log.n_events else Column(_NONE, ()) for log in logs]
+        items_of_logs = [items(log, profile.knowledge) if log.n_events else nothing for log in logs]
         known_items = Column.together(column.with_missing_as_value() for column in items_of_logs)
         traces = view_of_items(starts, known_items, profile.knowledge.structure, attributes)
         activities = Column.together([log.activity.with_missing_as_value() for log in logs])

@@ -209,7 +209,8 @@ def _of_curves(settings: SimulationSettings, outcome: SimulationOutcome, alpha: 
     if settings.attributes:
         result["chains"] = {name: _curves(chain) for name, chain in outcome.chains.items()}
     if alpha is not None:
-        result["bound"] = _allocation([chain.last for chain in outcome.chains.values()], alpha, len(outcome.epsilon))
+        newest_steps = [chain.last for chain in outcome.chains.values()]
+        result["bound"] = _allocation(newest_steps, alpha, len(outcome.epsilon))
     return result
 
 

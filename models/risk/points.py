@@ -315,9 +315,8 @@ class PointCoder:
     def _stable(self, name: str, column: Column) -> Codes:
         """Codes by value, equal in every log; missing is -1, a value like any other ("none" in the paper's Table 2)."""
         code_of_value = self._values.setdefault(name, {})
-        table = np.asarray(
-            [code_of_value.setdefault(value, len(code_of_value)) for value in column.values] + [-1], dtype=np.int32
-        )
+        codes = [code_of_value.setdefault(value, len(code_of_value)) for value in column.values]
+        table = np.asarray([*codes, -1], dtype=np.int32)
         return table[column.codes]
 
     def _code(self, kind: str, raw: Sequence[Whole], rows: int, moment: int | None = None) -> Codes:
@@ -391,6 +390,7 @@ class _Numbers:
             joined = np.concatenate((self._numbers, fresh))
             order = np.argsort(joined, kind="stable")  # two runs in order: merged in one pass
             self._numbers = joined[order]
-            self._codes = np.concatenate((self._codes, np.arange(free, free + len(fresh), dtype=np.int32)))[order]
+            new_codes = np.arange(free, free + len(fresh), dtype=np.int32)
+            self._codes = np.concatenate((self._codes, new_codes))[order]
             place = np.searchsorted(self._numbers, distinct)
         return self._codes[place][group_of_number]

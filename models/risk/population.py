@@ -101,7 +101,8 @@ def population_uniqueness(
         raise InputError("population uniqueness needs at least one case attribute")
     if not log.n_cases:
         raise InputError("the log has no cases; uniqueness has no meaning")
-    return estimate(np.stack([_ordered(log.case_values(name)) for name in attributes], axis=1), size, runs, seed)
+    codes = np.stack([_ordered(log.case_values(name)) for name in attributes], axis=1)
+    return estimate(codes, size, runs, seed)
 
 
 def estimate(codes: Ints, size: int, runs: int = 5, seed: int = 0) -> Population:

@@ -177,12 +177,16 @@ def trace_uniqueness(
         events = default_event_attributes(persons)
     else:
         events = chosen_event_attributes(persons, event_attributes)
-    cases = tuple(case_attributes) if case_attributes is not None else _default_cases(persons, sensitive, unit)
+    if case_attributes is None:
+        cases = _default_cases(persons, sensitive, unit)
+    else:
+        cases = tuple(case_attributes)
     reason = lacking(projection, events, cases)
     measured: tuple[PointUniqueness, ...] = ()
     notes: tuple[str, ...] = ()
     if not reason and projection != "F":
-        index = TraceIndex.build(persons, view(projection, events, cases, resolution), joint=semantics == "joint")
+        seen = view(projection, events, cases, resolution)
+        index = TraceIndex.build(persons, seen, joint=semantics == "joint")
         rng = seed if isinstance(seed, np.random.Generator) else np.random.default_rng(seed)
         measured, notes = measure(index, amounts, draws, rng, adversary), beyond(index, amounts)
     return Uniqueness(

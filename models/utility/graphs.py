@@ -154,9 +154,9 @@ def handover(
     if not same_names(original, released):
         return None
     original_cases, released_cases = cases
-    return agreement(
-        directly_follows(original, "resource", original_cases), directly_follows(released, "resource", released_cases)
-    )
+    original_graph = directly_follows(original, "resource", original_cases)
+    released_graph = directly_follows(released, "resource", released_cases)
+    return agreement(original_graph, released_graph)
 
 
 def same_names(original: EventLog, released: EventLog) -> bool:

@@ -93,7 +93,8 @@ def draw_noise(path: Path, name: str, curves: Sequence[NoiseCurve]) -> None:
     """
     figure = _new_figure(2 * PANEL_INCHES + 1, PANEL_INCHES + 0.8)
     panels = figure.subplots(1, 2, sharex=True)
-    for panel, measure, label in zip(panels, ("similarity", "dfg_error"), ("similarity", "DFG error"), strict=True):
+    figures = (("similarity", "similarity"), ("dfg_error", "DFG error"))
+    for panel, (measure, label) in zip(panels, figures, strict=True):
         for curve in curves:
             spreads = [getattr(point, measure) for point in curve.points]
             epsilons = [float(point.epsilon) for point in curve.points]

@@ -137,8 +137,14 @@ def command(
     name = None if best is None else best.candidate.publication.name
     if json:
         frontier = [trial.candidate.publication.name for trial in best_left]
-        body = {"candidates": [candidate_row(trial) for trial in trials], "frontier": frontier, "proposed": name}
-        emit_json({**body, "nearest": None if near is None else candidate_row(near), "configuration": text or None})
+        body = {
+            "candidates": [candidate_row(trial) for trial in trials],
+            "frontier": frontier,
+            "proposed": name,
+            "nearest": None if near is None else candidate_row(near),
+            "configuration": text or None,
+        }
+        emit_json(body)
     else:
         _show(trials, best_left, best, text, near)
     return 0 if best is not None else 3

@@ -323,7 +323,8 @@ def _refuse_blindness(claim: Charge, pairs: list[NeighbourPair], runs: int, alph
     from models.dp.audit import power
 
     pair = pairs[0]
-    most = power(runs, float(claim.epsilon), delta=_delta(claim, pair), alpha=alpha / len(pairs), steps=pair.steps)
+    delta, alpha_of_pair = _delta(claim, pair), alpha / len(pairs)
+    most = power(runs, float(claim.epsilon), delta=delta, alpha=alpha_of_pair, steps=pair.steps)
     if most.probability is None:
         raise InputError(
             f"--runs {runs} show an epsilon of {most.epsilon:.2f} at most, and the releases of a run claim "

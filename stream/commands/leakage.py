@@ -133,7 +133,8 @@ def _print(results: Sequence[LeakageDocument]) -> None:
         table = grid("release", "events", "complete", "incomplete", "BPL", "FPL", "TPL", title=title)
         for row in result["releases"]:
             cells = (row["release"], row["events"], row["complete"], row["incomplete"])
-            curves = [or_dash(value, ".6f") for value in (row["bpl"], row["fpl"], row["tpl"])]
+            figures = (row["bpl"], row["fpl"], row["tpl"])
+            curves = [or_dash(figure, ".6f") for figure in figures]
             table.add_row(*map(str, cells), *curves)
         tables().print(table)
         tables().print(f"max TPL {result['max_tpl']:.6f}, sum of e {result['sum_epsilon']:.6f}; {WHAT_E_IS}")

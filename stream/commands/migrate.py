@@ -35,12 +35,12 @@ def command(
         table = grid("action", "version", "protection", "file", word_columns=4)
         for item in items:
             version = "?" if item.version is None else str(item.version)
-            protection = item.protection or "-"
-            table.add_row(
-                item.action,
-                version if item.version == item.newest else f"{version} -> {item.newest}",
-                protection if item.protection == item.wanted else f"{protection} -> {item.wanted}",
-                f"{item.name}{': ' if item.problem or item.note else ''}{item.problem or item.note}",
-            )
+            if item.version != item.newest:
+                version += f" -> {item.newest}"
+            protection: str = item.protection or "-"
+            if item.protection != item.wanted:
+                protection += f" -> {item.wanted}"
+            remark = item.problem or item.note
+            table.add_row(item.action, version, protection, f"{item.name}: {remark}" if remark else item.name)
         console.print(table)
     return 4 if any(item.problem for item in items) else 0

@@ -35,19 +35,22 @@ def command(
     for name in dict.fromkeys(row["publication"] for row in rows):
         of_publication = [row for row in rows if row["publication"] == name]
         console.print(filled(HEAD, [_cells(row) for row in of_publication], title=name, word_columns=4))
-        reasons = [(str(row["sequence"] or row["status"]), row["time"][:16], _why(row)) for row in of_publication]
-        show_reasons(console, reasons)
+        show_reasons(console, [_reason(row) for row in of_publication])
         if late := late_sentence(of_publication):
             console.print(f"{name}: {late}", soft_wrap=True)
     return exit_code(verdicts)
 
 
-def _why(row: HistoryRow) -> str:
-    before = "repaired, since " if row["decision"] == "repaired" and row["reasons"] else ""
-    return f"{before}{'; '.join(row['reasons'])}"
+def _reason(row: HistoryRow) -> tuple[str, str, str]:
+    """Return number (or status), time and reasons of an attempt."""
+    why = "; ".join(row["reasons"])
+    if why and row["decision"] == "repaired":
+        why = f"repaired, since {why}"
+    return str(row["sequence"] or row["status"]), row["time"][:16], why
 
 
 def _cells(row: HistoryRow) -> tuple[Any, ...]:
     kept = None if row["kept"] is None else f"{row['kept']:.3f}"
-    sign = "?" if row["status"] == "waiting" else "x"
-    return row["sequence"] or sign, row["status"], row["time"][:16], row["trigger"], row["cases"], row["events"], kept
+    number = row["sequence"] or ("?" if row["status"] == "waiting" else "x")
+    figures = row["cases"], row["events"], kept
+    return number, row["status"], row["time"][:16], row["trigger"], *figures

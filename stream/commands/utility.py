@@ -79,7 +79,8 @@ def _counted(
         engine.refuse("--perspective relative_time reads the times of single cases")
     if fitness != "none":
         engine.refuse("the discovered model is mined from all cases (--fitness none leaves it out)")
-    count_query = CountQuery(Knowledge("seq", "ar" if "resource" in carries else "ac"), classes=False, written=False)
+    items = Knowledge("seq", "ar" if "resource" in carries else "ac")
+    count_query = CountQuery(items, classes=False, written=False)
     return _engine.table(engine.engine, path, reading, engine.memory, count_query)
 
 

@@ -51,6 +51,11 @@ def doubts(log: EventLog) -> list[str]:
     return [*doubtful_case_ids(log.case_ids, rows_of_case), *doubtful_activities(log.activity)]
 
 
+def doubts_of_source(log: EventLog) -> list[str]:
+    """Return a sentence for each kind of doubtful event of a log of a source; releases have such events on purpose."""
+    return repeated_events(log) + distant_times(log) + reversed_ties(log)
+
+
 LEAST_COPIES = 0.01
 """Share of events from which on copies are reported: real logs hold a few, and an export that repeats rows many."""
 
@@ -91,6 +96,40 @@ def repeated_rows(n_copies: int) -> str:
         f"{n_copies} rows are exact copies of an earlier row, and each counts as an event: if an export repeats rows, "
         "remove them first (pandas: drop_duplicates); if an activity can happen twice at one moment, keep them"
     )
+
+
+LEAST_REVERSED = 20
+"""Pairs of events with different times that have to be in the order of the file, or against it, to decide on it."""
+
+
+FEW_IN_ORDER = 0.05
+"""Share of those pairs that may be in the order of the file, since exports hold some rows that were added later."""
+
+
+def reversed_ties(log: EventLog) -> list[str]:
+    """Return a sentence on events of one time, if the file lists the newest event first.
+
+    Ties stay in the order of the file, so that their steps are read backwards.
+
+    Parameters
+    ----------
+    log
+        A log of a source.
+    """
+    is_same_case = np.diff(log.case_of_event) == 0
+    is_later = np.diff(log.time) > 0
+    is_below = np.diff(log.row) > 0
+    n_decided = int(np.count_nonzero(is_same_case & is_later))
+    n_in_order = int(np.count_nonzero(is_same_case & is_later & is_below))
+    has_other_activity = np.diff(log.activity.codes) != 0
+    n_ties = int(np.count_nonzero(is_same_case & ~is_later & has_other_activity))
+    if n_decided < LEAST_REVERSED or n_in_order > FEW_IN_ORDER * n_decided or not n_ties:
+        return []
+    return [
+        f"{n_ties} events have the time of another one of their case, and the rows of the file are sorted from the "
+        "newest to the oldest: events of one time stay in the order of the file, so these steps are read backwards; "
+        "turn the order of the rows round before reading (pandas: frame[::-1])"
+    ]
 
 
 _YEAR = 31_556_952 * 1_000_000_000

@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from connectors.case_ids import distant_times, doubts, repeated_events
+from connectors.case_ids import doubts, doubts_of_source
 from connectors.columns import ColumnNames
 from connectors.folders import one_after_another, parts
 from connectors.reading import Reading
@@ -152,7 +152,7 @@ def read_log(
         settings.on_bad_rows(bad)
     sentences = doubts(log)
     if declared_times(Path(path)) is None:  # no release, whose times may be coarse
-        sentences += repeated_events(log) + distant_times(log)
+        sentences += doubts_of_source(log)
     for sentence in sentences:
         settings.say(f"{path}: {sentence}")
     return _of_transitions(log, settings)

@@ -277,7 +277,7 @@ def _of_frame(
 ) -> GivenLog:
     import pandas as pd
 
-    from connectors.case_ids import distant_times, doubts, repeated_events
+    from connectors.case_ids import doubts, doubts_of_source
     from connectors.frame import check_columns, from_frame, names_of_log
     from connectors.reading import Reading
 
@@ -307,7 +307,7 @@ def _of_frame(
     log = from_frame(table, names, reading, name, lambda row: f"{name}: row {row} (.iloc[{row}])")
     sentences = doubts(log)
     if TIME_BASIS not in frame.attrs:
-        sentences += repeated_events(log) + distant_times(log)
+        sentences += doubts_of_source(log)
     for sentence in sentences:
         _warn(f"{name}: {sentence}")
     times = table[names.time]

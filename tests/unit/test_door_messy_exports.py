@@ -268,3 +268,38 @@ def test_times_far_from_all_others_are_reported(
         warnings.simplefilter("always")
         vs.risk(frame, projection="A", points="1", columns=names, timezone="UTC")
     assert sum(sentence in str(warning.message) for warning in caught) == bool(n_distant)
+
+
+@pytest.mark.parametrize(
+    ("newest_first", "has_ties", "noted"),
+    [(True, True, True), (True, False, False), (False, True, False)],
+    ids=["newest-first", "no-ties", "oldest-first"],
+)
+def test_ties_of_a_file_from_the_newest_to_the_oldest_are_reported(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], newest_first: bool, has_ties: bool, noted: bool
+) -> None:
+    """The two steps of an admission at one minute were read in the wrong order, in every case."""
+
+    def row(case: int, step: str, time: datetime) -> list[str]:
+        is_tie = has_ties and step == "Visite"
+        return [str(case), step, f"{time - timedelta(minutes=13 * is_tie):%Y-%m-%dT%H:%M:%SZ}"]
+
+    path = table_of(tmp_path / "log.csv", "case,activity,time", row)
+    header, *rows = path.read_text("utf-8").splitlines()
+    rows = rows[::-1] if newest_first else rows
+    path.write_text("\n".join([header, *rows]) + "\n", "utf-8")
+    said: list[str] = []
+    log = read_log(path, reading=Reading(say=said.append))
+    sentence = f"{CASES} events have the time of another one of their case"
+    assert sum(sentence in text for text in said) == noted
+    assert (log.traces()[0][0] == "Visite") == noted
+    assert sum(sentence in note for note in inspected(capsys, path)["notes"]) == noted
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        vs.risk(
+            pd.read_csv(path, parse_dates=["time"], dtype={"case": str}),
+            projection="A",
+            points="1",
+            columns={name: name for name in ("case", "activity", "time")},
+        )
+    assert sum(sentence in str(warning.message) for warning in caught) == noted

@@ -386,7 +386,7 @@ def _read_row_by_row(path: Path, reading: Reading, dialect: Dialect, check: bool
     """Return the rows that can be read, for a file in which pandas finds one that cannot be."""
     with _opened_text(path, dialect.encoding, errors="surrogateescape") as stream:
         lines = list(stream)
-    if any(_has_bad_bytes(text) for text in dialect.header):
+    if any(map(_has_bad_bytes, dialect.header)):
         raise InputError(f"{path}: not written in {dialect.encoding}; name another encoding with --encoding")
     _check_header(path, reading, dialect, check)
     return _readable_rows(path, reading, dialect, lines, one_line=False)
@@ -401,7 +401,7 @@ def _read_by_line(path: Path, reading: Reading, encoding: str, check: bool) -> C
         lines_of_bytes = stream.read().removeprefix(codecs.BOM_UTF8).split(b"\n")
     lines = [line.decode(encoding, "surrogateescape") for line in lines_of_bytes]
     dialect = _dialect(path, reading, encoding, "surrogateescape")
-    if any(_has_bad_bytes(text) for text in dialect.header):
+    if any(map(_has_bad_bytes, dialect.header)):
         raise InputError(f"{path}: line {dialect.skipped + 1}: the header is not written in {encoding} (--encoding)")
     _check_header(path, reading, dialect, check)
     return _readable_rows(path, reading, dialect, lines, one_line=True)
@@ -426,17 +426,16 @@ def _readable_rows(path: Path, reading: Reading, dialect: Dialect, lines: Sequen
         record, used = _record_at(lines, at, dialect, one_line=one_line)
         if record is not None and len(record) == width + 1 and not record[-1]:
             record.pop()  # the line ends in one more separator
-        cause = None
-        if any(_has_bad_bytes(line) for line in lines[at : at + used]):
+        cause = ""
+        if any(map(_has_bad_bytes, lines[at : at + used])):
             cause = BYTES
         elif record is None:
             cause = QUOTES
         elif len(record) > width:
             cause = FIELDS
-        if cause is not None or record is None:
-            place = f"{path}: line {at + 1}"
-            reason = _reason(cause or QUOTES, record, dialect)
-            bad.add(cause or QUOTES, partial(str, place), partial(_without_end, lines[at]), partial(str, reason))
+        if record is None or cause:
+            place, text = f"{path}: line {at + 1}", partial(_without_end, lines[at])
+            bad.add(cause, partial(str, place), text, partial(_reason, cause, record, dialect))
             at += 1
             continue
         fields: list[str | None] = [text or None for text in record]
@@ -509,10 +508,9 @@ def _cleaned(frame: pd.DataFrame, path: Path, dialect: Dialect, reading: Reading
 
 
 def _without_nameless(frame: pd.DataFrame, path: Path, dialect: Dialect, reading: Reading) -> pd.DataFrame:
-    kept = [place for place, name in enumerate(dialect.header) if not _is_nameless(name)]
-    if len(kept) == len(dialect.header):
-        return frame
     nameless = [place for place, name in enumerate(dialect.header) if _is_nameless(name)]
+    if not nameless:
+        return frame
     n_filled = sum(bool(frame.iloc[:, place].notna().any()) for place in nameless)
     if n_filled == 1:
         reading.say(f"{path}: a column without a name is left out")
@@ -520,6 +518,7 @@ def _without_nameless(frame: pd.DataFrame, path: Path, dialect: Dialect, reading
         reading.say(
             f"{path}: {n_filled} columns without a name are left out; if the header has two rows, remove the first"
         )
+    kept = [place for place in range(len(dialect.header)) if place not in nameless]
     return frame.iloc[:, kept].copy()
 
 
@@ -530,10 +529,14 @@ def _dialect(path: Path, reading: Reading, encoding: str, errors: str = "strict"
     """Return the dialect of the file, by its first lines."""
     separator, skipped = reading.separates(), 0
     with _opened_text(path, encoding, errors) as stream:
+        # Blank lines, and a line that states the separator, come before the header.
         first = stream.readline()
-        while first and (not first.strip("\ufeff\r\n \t") or _SEP_LINE.fullmatch(first)):
+        while first:
             sep_line = _SEP_LINE.fullmatch(first)
-            separator = separator or (sep_line[1] if sep_line else None)
+            if sep_line is not None:
+                separator = separator or sep_line[1]
+            elif first.strip("\ufeff\r\n \t"):
+                break
             skipped += 1
             first = stream.readline()
     if not first:
@@ -544,7 +547,8 @@ def _dialect(path: Path, reading: Reading, encoding: str, errors: str = "strict"
     used_separators = SEPARATORS if separator is None else (separator,)
     check_width(1 + max(map(first.count, used_separators)), f"{path}: line {skipped + 1}")
     separator = separator or _detected_separator(path, reading, encoding, skipped, errors)
-    header = next(_records(path, Dialect(encoding, separator, False, skipped, (), errors), header=True))[1]
+    without_header = Dialect(encoding, separator, False, skipped, (), errors)
+    _, header = next(_records(path, without_header, header=True))
     # A byte order mark remains if the given encoding has none.
     header[0] = header[0].removeprefix("\ufeff")
     blank = len(header) > 1 and all(name.startswith(" ") for name in header[1:])

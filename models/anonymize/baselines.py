@@ -96,7 +96,7 @@ def cheapest_partner(
     lengths, sizes
         int64[groups], length of its trace, and cases in it.
     alive
-        bool[groups], groups that have not been merged into another one.
+        bool[groups], groups with events that have not been merged into another one.
     K
         Least cases of a group.
     table

@@ -22,7 +22,15 @@ CASE_PREFIX = "case:"
 
 @dataclass(frozen=True, slots=True)
 class ColumnNames:
-    """The columns of case id, activity, time, resource and transition."""
+    """The columns of the parts of a log.
+
+    Attributes
+    ----------
+    case, activity, time, resource
+        Columns of case id, activity, time and resource. XES names are the default.
+    lifecycle
+        Column of the transition.
+    """
 
     case: str = "case:concept:name"
     activity: str = "concept:name"

@@ -59,7 +59,25 @@ _TYPES = {"str": "text", "int": "whole number", "float": "number", "bool": "true
 
 @dataclass(frozen=True, slots=True)
 class InspectedColumn:
-    """One column, with its part of the log or its proposed role, and the reason."""
+    """One column, with its part of the log or its proposed role, and the reason.
+
+    Attributes
+    ----------
+    name
+        Name of the column.
+    part
+        Part of the log that it is taken for, if any.
+    role
+        Proposed role in `[process.attributes]`, if any.
+    reason
+        Why it has this part or role, or none.
+    type
+        Type of its values, in words.
+    filled, distinct
+        Number of rows with a value, and of different values.
+    samples
+        Shapes of some values.
+    """
 
     name: str
     part: str | None
@@ -73,7 +91,17 @@ class InspectedColumn:
 
 @dataclass(frozen=True, slots=True)
 class OpenQuestion:
-    """A flag that only a person can decide."""
+    """A flag that only a person can decide.
+
+    Attributes
+    ----------
+    flag
+        Name of the flag.
+    choices
+        Values that it may have.
+    why
+        Why nothing decides it.
+    """
 
     flag: str
     choices: tuple[str, ...]

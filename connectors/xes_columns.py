@@ -97,7 +97,7 @@ class Sparse:
         Parameters
         ----------
         rows, codes
-            int64[n], row of each entry, ascending, and code of its text.
+            int64[n], row of each entry, and code of its text.
         """
         self._entries.frombytes(((rows << 32) + codes).tobytes())
 

@@ -29,7 +29,19 @@ _PLACES: Final = ("lsn", "pos", "change_lsn", "commit_lsn", "scn", "ord")
 
 @content_free("op")
 class RowChange(NamedTuple):
-    """One change of a row. `body` is the whole envelope."""
+    """One change of a row.
+
+    Attributes
+    ----------
+    body
+        The whole envelope.
+    op
+        A letter of `OPERATIONS`.
+    tables
+        Names of the table, as mappings may write them.
+    before, after
+        The row before and after the change; None if the envelope has none.
+    """
 
     body: Mapping[str, Any]
     op: str

@@ -80,7 +80,23 @@ class SourceMessage(Protocol):
 
 @content_free("end")
 class SourceEvent(NamedTuple):
-    """One decoded event. Nothing is pseudonymized yet."""
+    """One decoded event. Nothing is pseudonymized yet.
+
+    Attributes
+    ----------
+    case, activity
+        Case id and activity, as texts.
+    time_ns
+        Nanoseconds since 1970-01-01 UTC.
+    resource
+        Name of the resource, if the record has one.
+    attributes
+        Values by name of the attribute.
+    event_id
+        Identifier by which a repeated event is recognised, if the configuration names one.
+    end
+        Whether the event completes its case.
+    """
 
     case: str
     activity: str

@@ -39,7 +39,17 @@ _FRAME, _FORMAT = 12, 2
 
 @dataclass(frozen=True, slots=True)
 class Leader:
-    """The metadata of a partition: id of its topic ("" before Kafka 2.8), leader epoch and leading node."""
+    """The metadata of a partition.
+
+    Attributes
+    ----------
+    topic
+        Id of its topic, "" before Kafka 2.8.
+    epoch
+        Leader epoch.
+    node
+        Id of the leading node.
+    """
 
     topic: str
     epoch: int

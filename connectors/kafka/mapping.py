@@ -104,7 +104,19 @@ class EventMapping(BaseModel):
 
 @content_free()
 class MappedRecord(NamedTuple):
-    """A record as mappings see it: its decoded value, and the change if it is one."""
+    """A record as mappings see it: its decoded value, and the change if it is one.
+
+    Attributes
+    ----------
+    message
+        The record as it was consumed.
+    body
+        Its decoded value; of a change, the envelope.
+    change
+        The change, if the source has changes.
+    key
+        Decodes the key when it is needed.
+    """
 
     message: SourceMessage
     body: Any
@@ -185,7 +197,17 @@ def decode_key(key: bytes | None) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class CompiledMappings:
-    """The mappings of a source, compiled by `compile_mappings`."""
+    """The mappings of a source, compiled by `compile_mappings`.
+
+    Attributes
+    ----------
+    compiled
+        The rules, in the order of the configuration.
+    changes
+        Whether records are change events.
+    snapshots
+        Whether the rows of a snapshot count.
+    """
 
     compiled: tuple[_Rule, ...]
     changes: bool

@@ -26,7 +26,17 @@ Below the broker's usual limit of 1 MiB."""
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """The result of `publish_log`: events, events by partition, and seconds."""
+    """The result of `publish_log`.
+
+    Attributes
+    ----------
+    events
+        Number of events that were sent.
+    partitions
+        Number of events by partition.
+    seconds
+        Time that it took.
+    """
 
     events: int
     partitions: dict[int, int]

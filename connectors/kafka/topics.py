@@ -402,7 +402,17 @@ def _configs(client: Any, planned_topics: Sequence[TopicPlan]) -> dict[str, dict
 
 @dataclass(frozen=True, slots=True)
 class Permission:
-    """Operations on resources of one kind. `kind` and `operations` are words of kafka-acls.sh."""
+    """Operations on resources of one kind, in the words of kafka-acls.sh.
+
+    Attributes
+    ----------
+    kind
+        Kind of the resources.
+    names
+        Their names.
+    operations
+        Operations such as `Read` and `Write`.
+    """
 
     kind: Literal["topic", "group", "transactional-id"]
     names: tuple[str, ...]

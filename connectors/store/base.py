@@ -45,7 +45,17 @@ _TEMPORARY = re.compile(r"\.(\d{6,})\.[0-9a-f]{32}\.tmp")
 
 
 class FileEntry(TypedDict):
-    """One file of a release, as manifest and ledger list it."""
+    """One file of a release, as manifest and ledger list it.
+
+    Attributes
+    ----------
+    path
+        Name of the file in the release.
+    sha256
+        Digest of its content, hexadecimal.
+    bytes
+        Its size.
+    """
 
     path: str
     sha256: str

@@ -148,7 +148,17 @@ Array = Any
 @content_free("support", "worst")
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """A candidate that breaks the promise: its items (empty for the whole log), support and worst class count."""
+    """A candidate that breaks the promise.
+
+    Attributes
+    ----------
+    candidate
+        Its items; empty for the whole log.
+    support
+        Cases that match it.
+    worst
+        Cases of its most frequent class.
+    """
 
     candidate: tuple[Any, ...]
     support: int

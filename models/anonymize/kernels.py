@@ -199,7 +199,19 @@ class Cases(NamedTuple):
 
 @content_free()
 class Extended(NamedTuple):
-    """Candidates found. `bad`: 0 survives, 1 below K, 2 (not below K and) a value above C."""
+    """Candidates found, in arrays of one length.
+
+    Attributes
+    ----------
+    parent
+        int32[N], number of the parent.
+    item
+        int32[N], item that follows it.
+    support
+        int64[N], cases that match.
+    bad
+        int32[N]: 0 survives, 1 below K, 2 (not below K and) a value above C.
+    """
 
     parent: Codes
     item: Codes

@@ -51,7 +51,13 @@ Banned = tuple[Any, ...]
 @content_free()
 @dataclass(frozen=True)
 class Repaired(TlkcProblem):
-    """A TLKC problem with further candidates that must lose an item."""
+    """A TLKC problem with further candidates that must lose an item.
+
+    Attributes
+    ----------
+    banned
+        Items of each further candidate.
+    """
 
     banned: tuple[Banned, ...] = ()
 

@@ -38,7 +38,15 @@ FINEST = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """Alpha (privacy gain) and beta (utility loss) of Def. 20, exact."""
+    """Weights of Def. 20, exact.
+
+    Attributes
+    ----------
+    alpha
+        Weight of the privacy gain.
+    beta
+        Weight of the utility loss.
+    """
 
     alpha: Fraction = Fraction(1, 2)
     beta: Fraction = Fraction(1, 2)
@@ -313,7 +321,15 @@ TIME_LIMIT = 20.0
 
 @dataclass(frozen=True, slots=True)
 class Cover:
-    """A minimum cover: its caps (None if the bound on work came before they were proven best), and lost events."""
+    """A minimum cover.
+
+    Attributes
+    ----------
+    caps
+        Its caps. None if the bound on work came before they were proven best.
+    loss
+        Events that it loses.
+    """
 
     caps: Caps | None
     loss: int

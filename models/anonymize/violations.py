@@ -36,7 +36,18 @@ MAX_CANDIDATES = 50_000_000
 
 @dataclass(frozen=True, slots=True)
 class TlkcBounds:
-    """The parameters of TLKC-privacy. C may be a float, a string or a fraction: it is read as the decimal printed."""
+    """The parameters of TLKC-privacy.
+
+    Attributes
+    ----------
+    L
+        Items that background knowledge may have at most.
+    K
+        Cases that must match it at least.
+    C
+        Largest share of these cases that one sensitive class may have. A float is read as the decimal
+        printed.
+    """
 
     L: int
     K: int
@@ -95,9 +106,16 @@ def _most(C: Fraction, cases: int) -> Ints:
 @content_free()
 @dataclass(frozen=True, slots=True)
 class CandidateLevel:
-    """Candidates of one size in lexicographic order: int32[N, size], their support and what is wrong.
+    """Candidates of one size in lexicographic order.
 
-    `reason`: 0 nothing, BELOW_K cases, or K cases but a share ABOVE_C.
+    Attributes
+    ----------
+    candidates
+        int32[N, size], items of each.
+    support
+        int64[N], cases that match.
+    reason
+        int32[N]: 0 nothing is wrong, BELOW_K cases, or K cases but a share ABOVE_C.
     """
 
     candidates: Codes
@@ -122,7 +140,17 @@ class CandidateLevel:
 @content_free("counted")
 @dataclass(frozen=True, slots=True)
 class Violations:
-    """Minimal violating candidates by size, and how many candidates survived and were counted."""
+    """Minimal violating candidates.
+
+    Attributes
+    ----------
+    levels
+        The candidates by size, 1 first.
+    surviving
+        Number of candidates of each size that violate nothing.
+    counted
+        Number of candidates whose cases were counted.
+    """
 
     levels: tuple[CandidateLevel, ...]
     surviving: tuple[int, ...]

@@ -357,7 +357,15 @@ def anonymity(
 
 @dataclass(frozen=True, slots=True)
 class AttackedPair:
-    """Two releases (0 is the first), and the anonymity that they leave together."""
+    """Two releases (0 is the first), and the anonymity that they leave together.
+
+    Attributes
+    ----------
+    earlier, later
+        Numbers of the releases.
+    answer
+        Values at each n.
+    """
 
     earlier: int
     later: int
@@ -467,7 +475,21 @@ class AttackResult:
 @content_free("bk_length", "method", "minimum", "cases", "results")
 @dataclass(frozen=True, slots=True)
 class Anonymity:
-    """Answer of `anonymity`: one `AttackResult` for each n, ascending, and the named candidates."""
+    """Answer of `anonymity`.
+
+    Attributes
+    ----------
+    bk_length
+        Symbols of the longest background knowledge.
+    method, minimum
+        As `anonymity` takes them.
+    cases
+        Cases of the earlier and of the later release.
+    results
+        One result for each n, ascending.
+    candidates
+        Values of the named background knowledge, at each n.
+    """
 
     bk_length: int
     method: str

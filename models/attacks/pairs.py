@@ -115,7 +115,15 @@ KEY = np.dtype(">i4")
 @content_free()
 @dataclass(frozen=True, slots=True)
 class Sequences:
-    """Distinct sequences end to end: sequence v is `items[start[v]:start[v + 1]]`."""
+    """Distinct sequences end to end: sequence v is `items[start[v]:start[v + 1]]`.
+
+    Attributes
+    ----------
+    items
+        int32, item codes of all sequences.
+    start
+        int64[sequences + 1], where each begins.
+    """
 
     items: Codes
     start: Ints

@@ -399,7 +399,15 @@ class SeriesResult:
 @content_free("releases", "results")
 @dataclass(frozen=True, slots=True)
 class SeriesAnonymity:
-    """Answer of `series`: the number of releases, and one result for each n, ascending."""
+    """Answer of `series`.
+
+    Attributes
+    ----------
+    releases
+        Number of releases.
+    results
+        One result for each n, ascending.
+    """
 
     releases: int
     results: list[SeriesResult]

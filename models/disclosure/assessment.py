@@ -109,7 +109,15 @@ class Measure:
 
 @dataclass(frozen=True, slots=True)
 class ProfileResult:
-    """All attacks of one attacker."""
+    """All attacks of one attacker.
+
+    Attributes
+    ----------
+    profile
+        Knowledge of the attacker.
+    measures
+        Results of its attacks.
+    """
 
     profile: Profile
     measures: tuple[Measure, ...]

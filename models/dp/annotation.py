@@ -57,12 +57,26 @@ def check_starts(start: tuple[int, int] | None) -> None:
 @content_free("log")
 @dataclass(frozen=True, slots=True)
 class AnnotatedLog:
-    """A log (no case empty) with its automaton.
+    """A log without empty cases, with its automaton.
 
-    * `variant_of_case`: int64[C]; `variants`: label sequences; `dafsa`: the automaton of all of them;
-    * `transition`: int64[E], transition that each event takes;
-    * `first`: bool[E], first event of its case;
-    * `relative`: int64[E], milliseconds since the predecessor, or since `origin_ms` for a first event.
+    Attributes
+    ----------
+    log
+        The log.
+    dafsa
+        The automaton of all variants.
+    variants
+        Label codes of each variant.
+    variant_of_case
+        int64[C].
+    transition
+        int64[E], transition that each event takes.
+    first
+        bool[E], whether it is the first event of its case.
+    relative
+        int64[E], milliseconds since the predecessor, or since `origin_ms` for a first event.
+    origin_ms
+        Milliseconds since 1970-01-01 UTC.
     """
 
     log: EventLog

@@ -158,7 +158,14 @@ def probability(value: Any, name: str = "delta_dp") -> Fraction:
 class Charge:
     """Privacy budget of one release: exact numbers, composed by addition.
 
-    Under zCDP (models.dp.zcdp) `rho` is set and epsilon is 0; delta is then that of thresholds alone.
+    Attributes
+    ----------
+    epsilon
+        0 under zCDP.
+    delta
+        Under zCDP, that of thresholds alone.
+    rho
+        Parameter of zCDP (models.dp.zcdp); 0 without it.
     """
 
     epsilon: Fraction = Fraction(0)

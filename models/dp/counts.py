@@ -35,7 +35,17 @@ from models.eventlog import Ints
 @content_free("threshold")
 @dataclass(frozen=True, slots=True)
 class NoisyCounts:
-    """`variants`: int64[R], indices of released variants; `counts`: int64[R], noisy counts, each >= threshold."""
+    """Noisy counts of the released variants.
+
+    Attributes
+    ----------
+    variants
+        int64[R], indices of the variants.
+    counts
+        int64[R], noisy counts, each at least the threshold.
+    threshold
+        Least noisy count that leaves.
+    """
 
     variants: Ints
     counts: Ints

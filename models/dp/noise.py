@@ -108,7 +108,13 @@ def grid_down(epsilons: npt.NDArray[np.float64], steps: int = 200) -> npt.NDArra
 
 @dataclass(frozen=True, slots=True)
 class NoiseSource:
-    """Source of a mechanism's noise: the cryptographic source (`private`), or a seeded generator (never private)."""
+    """Source of a mechanism's noise: the cryptographic source (`private`), or a seeded generator (never private).
+
+    Attributes
+    ----------
+    generator
+        A seeded generator. None: the cryptographic source.
+    """
 
     generator: np.random.Generator | None = None
 

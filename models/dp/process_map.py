@@ -116,7 +116,15 @@ def map_design(
 
 @dataclass(frozen=True, slots=True)
 class NoisyNumber:
-    """A noisy number with its interval. `low` and `high` cover the true number with chance `COVERAGE`."""
+    """A noisy number with its interval.
+
+    Attributes
+    ----------
+    count
+        The noisy number.
+    low, high
+        Ends of an interval that covers the true number with chance `COVERAGE`.
+    """
 
     count: int
     low: int

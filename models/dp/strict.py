@@ -43,11 +43,17 @@ MAX_EVENTS = 50_000_000
 
 @dataclass(frozen=True, slots=True)
 class TimeBounds:
-    """Public bounds of times, never read off the data. All in milliseconds.
+    """Public bounds of times, never read off the data.
 
-    * `duration`: longest time between two events of a case; longer ones are cut to it;
-    * `start`: first and last moment of case starts since 1970-01-01, or None: starts are not released (all at 0);
-    * `max_events`: times of a case beyond so many values are replaced by the default, half of their bound.
+    Attributes
+    ----------
+    duration
+        Longest time between two events of a case, in milliseconds; longer ones are cut to it.
+    start
+        First and last moment of case starts, in milliseconds since 1970-01-01. None: starts are not
+        released (all at 0).
+    max_events
+        Times of a case beyond so many values are replaced by the default, half of their bound.
     """
 
     duration: int = 30 * 86_400_000

@@ -193,6 +193,15 @@ class Gaussian:
     """The terms of a thresholded histogram with discrete Gaussian noise.
 
     It is delta_dp-approximately rho-zCDP for a person with at most `cases_per_person` cases.
+
+    Attributes
+    ----------
+    rho
+        Parameter of zCDP, above 0.
+    delta_dp
+        Probability with which the promise may fail.
+    cases_per_person
+        Most cases of one person.
     """
 
     rho: Fraction

@@ -20,9 +20,18 @@ from models.leakage.states import StateSpace
 @content_free("cases")
 @dataclass(frozen=True, slots=True)
 class TransitionSystem:
-    """Counted transitions: `count[k]` cases moved from `source[k]` to `target[k]` (int64 each, pairs distinct).
+    """Counted transitions: `count[k]` cases moved from `source[k]` to `target[k]`.
 
-    `states`: the sorted numbers of the states that take part; state 0, where cases begin, always does.
+    `states` are the sorted numbers of the states that take part; state 0, where cases begin, always does.
+
+    Attributes
+    ----------
+    space
+        Numbers of the states.
+    source, target, count
+        int64[K] each. Pairs of source and target are distinct.
+    cases
+        Cases of the log.
     """
 
     space: StateSpace

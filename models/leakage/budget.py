@@ -33,7 +33,17 @@ away; smaller: some more attempts."""
 
 @dataclass(frozen=True, slots=True)
 class Allocation:
-    """Budgets for the bound `alpha`: `first`, `constant` (between, or everywhere), `last`. Zero: none is possible."""
+    """Budgets that keep a bound on TPL. Zero: none is possible.
+
+    Attributes
+    ----------
+    alpha
+        The bound.
+    first, last
+        Budget of the first and of the last release.
+    constant
+        Budget of each release between, or of every one if the number of releases is unknown.
+    """
 
     alpha: Fraction
     first: Fraction

@@ -41,7 +41,15 @@ MOST_EVENTS = 10_000
 @content_free()
 @dataclass(frozen=True, slots=True)
 class Correlation:
-    """Pr(column state | row state): `rows` csr[len(states), len(columns)]; both name states of the space."""
+    """Probabilities Pr(column state | row state).
+
+    Attributes
+    ----------
+    rows
+        csr[len(states), len(columns)].
+    states, columns
+        Numbers of the states of the rows and of the columns.
+    """
 
     rows: csr_matrix
     states: Ints

@@ -29,13 +29,36 @@ Method = Literal["definition", "reference"]
 
 @dataclass(frozen=True, slots=True)
 class SimulationSettings:
-    """Settings of a simulation. `epsilon`: one budget for every release, or one for each; under replacement, exact.
+    """Settings of a simulation.
 
-    * `newest`: every step uses the automaton of the newest release instead of its own release's;
-    * `least_cases`: transitions taken by fewer cases are not a correlation; `complete_only`: only complete traces
-      count;
-    * `end_activities`: activities that complete a case (none: the log's end does);
-    * `attributes`: event attributes (or `resource`) whose values form further chains in addition to the activities.
+    Attributes
+    ----------
+    scenario
+        "certain" (S1) or "uncertain" (S2).
+    window
+        Events of each case that a release adds at most.
+    epsilon
+        One budget for every release, or one for each; under replacement, exact.
+    releases
+        Number of releases.
+    split
+        Share of the events before the split; the first release has these.
+    states
+        Rule by which states follow from events.
+    method
+        "definition", or "reference" for the curves of the authors' program.
+    seed
+        Seed of the simulation.
+    newest
+        Whether every step uses the automaton of the newest release in place of its own release's.
+    least_cases
+        Cases that a transition needs to be a correlation.
+    complete_only
+        Whether only complete traces count.
+    end_activities
+        Activities that complete a case. None of them: the log's end does.
+    attributes
+        Event attributes (or `resource`) whose values form further chains in addition to the activities.
     """
 
     scenario: Scenario = "certain"
@@ -104,7 +127,17 @@ class ChainCurves:
 @content_free("epsilon")
 @dataclass(frozen=True, slots=True)
 class SimulationOutcome:
-    """Curves by chain (`activity` first), and what each release showed: complete and incomplete cases, events."""
+    """The result of a simulation.
+
+    Attributes
+    ----------
+    epsilon
+        Budget of each release.
+    chains
+        Curves by chain, `activity` first.
+    complete, incomplete, events
+        Numbers of complete and incomplete cases and of events that each release showed.
+    """
 
     epsilon: Sequence[Fraction]
     chains: Mapping[str, ChainCurves]

@@ -26,9 +26,19 @@ from models.leakage.states import END, START, StateFunction, StateSpace, plain
 @content_free()
 @dataclass(frozen=True, slots=True)
 class Paths:
-    """The states that each case passes: state[offsets[c] + p] after position p of case c, int64.
+    """The states that each case passes.
 
-    `full`: positions of each case (artificial events included); position 0 is the start state.
+    Attributes
+    ----------
+    space
+        Numbers of the states.
+    offsets
+        int64[C + 1], where the states of each case begin.
+    state
+        int64: `state[offsets[c] + p]` is the state after position p of case c; position 0 is the start
+        state.
+    full
+        int64[C], positions of each case, artificial events included.
     """
 
     space: StateSpace

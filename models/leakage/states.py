@@ -49,7 +49,15 @@ NAMES = "prefix, last, suffix-K (K >= 1), set or multiset"
 
 @dataclass(frozen=True, slots=True)
 class StateFunction:
-    """Rule by which the next state follows from a state and an activity. `kind`: prefix, suffix, set or multiset."""
+    """Rule by which the next state follows from a state and an activity.
+
+    Attributes
+    ----------
+    kind
+        prefix, suffix, set or multiset.
+    k
+        Activities of a suffix.
+    """
 
     kind: str = "prefix"
     k: int = 0

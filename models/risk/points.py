@@ -49,10 +49,15 @@ BLOCK = 1 << 20
 class KnownColumns:
     """The columns by which an adversary knows a case.
 
-    * `event`: names among `activity`, `time`, `resource` and event attributes; empty for projection F;
-    * `case`: names of case-level attributes, which must match exactly;
-    * `resolution`: times are floored to it, on the clock that the file is written in (an adversary knows the date
-      of a visit, not its date in UTC); in UTC if the log names none.
+    Attributes
+    ----------
+    event
+        Names among `activity`, `time`, `resource` and event attributes; empty for projection F.
+    case
+        Names of attributes of cases, which must match exactly.
+    resolution
+        Unit to which times are floored, on the clock that the file is written in (an adversary knows the
+        date of a visit, not its date in UTC); in UTC if the log names none.
     """
 
     event: tuple[str, ...]

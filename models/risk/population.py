@@ -41,14 +41,26 @@ MOST = 400_000_000
 
 @dataclass(frozen=True, slots=True)
 class Population:
-    """Estimate for a population of `size`.
+    """Estimate for a population.
 
-    * `unique_mean`, `unique_sd`: share of unique persons over `runs` simulated populations;
-    * `sample_unique`: equation 1 on the sample; the population's share cannot exceed the sample's in expectation
-      (a case that is unique in the population is so in every sample; Table 5 of the paper has two rows against this);
-    * `record_unique`: mean over the sample of (1-p)^(N-1), an independent route to `unique_mean`;
-    * `fit_error`: |uniqueness of a simulated sample - of the sample|; large: the data have no such structure;
-    * `information_error`: largest difference of a pair's mutual information (nats) between model and sample.
+    Attributes
+    ----------
+    size
+        Persons in the population.
+    runs
+        Simulated populations.
+    unique_mean, unique_sd
+        Share of unique persons over the simulated populations: mean and standard deviation.
+    sample_unique
+        Equation 1 on the sample. The population's share cannot exceed the sample's in expectation: a case
+        that is unique in the population is so in every sample (Table 5 of the paper has two rows against
+        this).
+    record_unique
+        Mean over the sample of (1-p)^(N-1), an independent route to `unique_mean`.
+    fit_error
+        |uniqueness of a simulated sample - of the sample|. If it is large, the data have no such structure.
+    information_error
+        Largest difference of a pair's mutual information (nats) between model and sample.
     """
 
     size: int
@@ -67,6 +79,15 @@ class Copula:
     """Marginals and the correlation matrix of a fitted model.
 
     `cuts[k]` are the normal quantiles between the values of column k, from -inf to inf.
+
+    Attributes
+    ----------
+    cuts
+        By column, float64[values + 1].
+    correlation
+        float64[columns, columns].
+    information_error
+        Largest difference of a pair's mutual information (nats) between model and sample.
     """
 
     cuts: tuple[Floats, ...]

@@ -28,10 +28,20 @@ MOST_PERSONS = 400
 
 @dataclass(frozen=True, slots=True)
 class PersonSearch:
-    """Shares of the persons for one amount of knowledge `m`; they add up to 1.
+    """Shares of the persons for one amount of knowledge; the four shares add up to 1.
 
-    `right`: one record fits, and it is theirs; `wrong`: one record fits, and it is another's; `several` records fit;
-    `none` fits.
+    Attributes
+    ----------
+    m
+        The amount: a number of points, or a share.
+    persons
+        Persons that were drawn.
+    right
+        One record fits, and it is theirs.
+    wrong
+        One record fits, and it is another's.
+    several, none
+        Several records fit, or none does.
     """
 
     m: Points

@@ -54,7 +54,17 @@ _ALLOWED: Mapping[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class PointUniqueness:
-    """Equation 2 for one amount of knowledge: mean and sample standard deviation over the draws, in 0..1."""
+    """Equation 2 for one amount of knowledge.
+
+    Attributes
+    ----------
+    m
+        The amount: a number of points, or a share.
+    unique_mean, unique_sd
+        Mean and sample standard deviation over the draws, in 0..1.
+    draws
+        Number of draws.
+    """
 
     m: Points
     unique_mean: float

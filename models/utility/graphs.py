@@ -30,7 +30,17 @@ NANOSECONDS_PER_HOUR = 3_600_000_000_000
 @content_free()
 @dataclass(frozen=True, slots=True)
 class DirectlyFollowsGraph:
-    """A directly-follows graph: nodes in use, and by edge how often it was taken and the hours it took in all."""
+    """A directly-follows graph.
+
+    Attributes
+    ----------
+    nodes
+        Names in use.
+    count
+        How often each edge was taken.
+    hours
+        Hours that each edge took in all.
+    """
 
     nodes: frozenset[object]
     count: Mapping[Edge, int]
@@ -175,8 +185,13 @@ def same_names(original: EventLog, released: EventLog) -> bool:
 class EdgeDistance:
     """Distances between the edge weights of two graphs (union of edges, 0 if one lacks it).
 
-    `emd_*`: Wasserstein distance of the two lists of weights, which does not match edge with edge (as in Table 6);
-    `mae_*`: mean absolute difference edge by edge.
+    Attributes
+    ----------
+    emd_frequency, emd_time_months
+        Wasserstein distance of the two lists of weights, which does not match edge with edge (as in Table
+        6): of counts, and of months (720 hours).
+    mae_frequency, mae_time_months
+        Mean absolute difference edge by edge, of the same.
     """
 
     emd_frequency: float

@@ -23,7 +23,17 @@ FREQUENT = 0.05
 @content_free("cases", "events", "released")
 @dataclass(frozen=True, slots=True)
 class ActivityLoss:
-    """One activity of the source: cases that show it, events of it, and events of it in the release."""
+    """One activity of the source.
+
+    Attributes
+    ----------
+    activity
+        Its name.
+    cases
+        Cases that show it.
+    events, released
+        Its events in the source, and in the release.
+    """
 
     activity: str
     cases: int

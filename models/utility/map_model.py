@@ -52,7 +52,13 @@ Traces = Mapping[tuple[int, ...], int]
 @content_free()
 @dataclass(frozen=True, slots=True)
 class MapModel:
-    """A model of a map in both notations, as the bytes of its files."""
+    """A model of a map in both notations, as the bytes of its files.
+
+    Attributes
+    ----------
+    bpmn, pnml
+        Content of the BPMN and of the PNML file.
+    """
 
     bpmn: bytes
     pnml: bytes

@@ -18,7 +18,15 @@ def _silent(_: str) -> None:
 
 
 class UndeclaredError(InputError):
-    """The user has not declared how the file is written, and epsilon is promised."""
+    """The user has not declared how the file is written, and epsilon is promised.
+
+    Parameters
+    ----------
+    file
+        Name of the log.
+    missing
+        Flags that would declare the rest.
+    """
 
     def __init__(self, file: str, missing: Sequence[str]) -> None:
         super().__init__(

@@ -33,7 +33,15 @@ Bytes = npt.NDArray[np.uint8]
 
 @content_free()
 class Texts(NamedTuple):
-    """Texts one after the other: text k is `flat[begin[k]:begin[k + 1]]`."""
+    """Texts one after the other: text k is `flat[begin[k]:begin[k + 1]]`.
+
+    Attributes
+    ----------
+    flat
+        uint8, bytes of all texts.
+    begin
+        int64[texts + 1].
+    """
 
     flat: Bytes
     begin: Ints

@@ -39,7 +39,15 @@ INSTANTS = range(*(int(moment.astype("datetime64[ns]").astype(np.int64)) for mom
 
 
 class TimeColumnError(InputError):
-    """The time in row `row` (0 is the first) cannot be converted; `reason` continues "the time ..."."""
+    """A time that cannot be converted.
+
+    Parameters
+    ----------
+    row
+        Its row; 0 is the first.
+    reason
+        Continues "the time ...".
+    """
 
     def __init__(self, row: int, reason: str) -> None:
         super().__init__(f"event {row + 1}: the time {reason}")

@@ -108,7 +108,13 @@ class SourceEvent(NamedTuple):
 
 
 class Poison(Exception):  # noqa: N818 - the field's word for such a record, and it is not a failure of ours
-    """A record that is not an event. `kind` is one of `POISONS`: a metric's label and the reason in the dlq."""
+    """A record that is not an event.
+
+    Parameters
+    ----------
+    kind
+        One of `POISONS`: a metric's label and the reason in the dlq.
+    """
 
     def __init__(self, kind: str) -> None:
         super().__init__(kind)
@@ -139,7 +145,13 @@ POISONS: Final = (
 
 
 class LeftOut(Exception):  # noqa: N818 - no failure either: the configuration says that such a record is not an event
-    """A sound record that becomes no event. `kind` is one of `LEFT_OUT`: a metric's label."""
+    """A sound record that becomes no event.
+
+    Parameters
+    ----------
+    kind
+        One of `LEFT_OUT`: a metric's label.
+    """
 
     def __init__(self, kind: str) -> None:
         super().__init__(kind)

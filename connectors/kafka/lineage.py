@@ -97,7 +97,13 @@ def leader_epochs(data: bytes) -> Iterator[int]:
 
 
 class LogClient:
-    """Ask a broker which logs its topics are, over one connection that is kept. Any thread may use it."""
+    """Ask a broker which logs its topics are, over one connection that is kept. Any thread may use it.
+
+    Parameters
+    ----------
+    source
+        Configuration of the broker.
+    """
 
     def __init__(self, source: Source) -> None:
         self._source = source

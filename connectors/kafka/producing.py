@@ -232,7 +232,13 @@ def _wait(started: float, due: float) -> None:
 
 
 class producer:  # noqa: N801 - a context manager, used like a function
-    """A kafka-python producer that waits for all replicas and is closed at the end."""
+    """A kafka-python producer that waits for all replicas and is closed at the end.
+
+    Parameters
+    ----------
+    source
+        Configuration of the broker.
+    """
 
     def __init__(self, source: Source, **settings: Any) -> None:
         self._source, self._settings = source, settings

@@ -218,6 +218,11 @@ class ClientCredentials:
 
     A token is kept until it is due for renewal. If the endpoint does not answer then, the token is used for the rest of
     its life. Any thread may ask.
+
+    Parameters
+    ----------
+    security
+        The table, with the endpoint, the client and its secret.
     """
 
     def __init__(self, security: Security) -> None:

@@ -100,7 +100,15 @@ def _parts(name: str) -> list[str]:
 
 
 class FolderBlobs:
-    """Objects as files (0600) in a folder (0700) of a file system that both hosts mount."""
+    """Objects as files (0600) in a folder (0700) of a file system that both hosts mount.
+
+    Parameters
+    ----------
+    root
+        The folder.
+    ops
+        Operations on files.
+    """
 
     private = True
     """Only its owner can read it."""
@@ -182,6 +190,13 @@ class UrlBlobs:
     """Objects under an fsspec URL.
 
     The store decides who can read them, so they are `private` only if they are encrypted.
+
+    Parameters
+    ----------
+    url
+        URL of the store, with its protocol.
+    prefix
+        Path below it.
     """
 
     private = False

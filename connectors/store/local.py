@@ -25,7 +25,17 @@ from models.errors import InputError
 
 @dataclass(frozen=True, slots=True)
 class LocalStore(Store):
-    """Releases in a folder of this machine."""
+    """Releases in a folder of this machine.
+
+    Attributes
+    ----------
+    root
+        The output folder.
+    ops
+        Operations on files.
+    private
+        The operator's folder.
+    """
 
     root: Path
     ops: FileOps

@@ -31,6 +31,15 @@ class ObjectStore(Store):
     Unsealed bytes wait in `<private>/staging`, a local folder. Without a private folder a temporary one is made. If a
     crash interrupts an upload, the sealed release may be lost with that folder: its number is then burned, and its
     charge kept.
+
+    Parameters
+    ----------
+    url
+        URL of the releases, with its protocol.
+    ops
+        Operations on local files.
+    private
+        The operator's folder. None: a temporary one.
     """
 
     def __init__(self, url: str, ops: FileOps, private: Path | None = None) -> None:

@@ -22,6 +22,11 @@ class ReachedFileSystem:
     Calls go to the file system as they are. A failure of the network or of the store becomes UnavailableError (a
     later try may succeed; the client has tried several times). A denied request becomes InputError. A wrapper is
     necessary because each client has exceptions that are not OSError: s3fs lets those of botocore through.
+
+    Parameters
+    ----------
+    fs
+        The file system of fsspec.
     """
 
     def __init__(self, fs: Any) -> None:

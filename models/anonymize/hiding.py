@@ -53,7 +53,19 @@ class Target:
 
 
 class Hiding:
-    """One log against what earlier releases showed of its cases."""
+    """One log against what earlier releases showed of its cases.
+
+    Parameters
+    ----------
+    problem
+        The log, with knowledge and bounds.
+    shown
+        Items that earlier releases showed of each case.
+    targets
+        Numbers of cases that background knowledge must match, or none at all.
+    mode
+        Whether single cases may lose events, or only whole items go.
+    """
 
     def __init__(self, problem: TlkcProblem, shown: ShownItems, targets: Sequence[Target], mode: Mode) -> None:
         log, seen = problem.log, problem.seen

@@ -166,6 +166,11 @@ class Reach:
 
     A search compares thousands of lists of bans that have most bans in common. So every ban has a number here, and a
     list of bans is put together from arrays.
+
+    Parameters
+    ----------
+    view
+        The source as the adversary sees it.
     """
 
     def __init__(self, view: TraceView) -> None:

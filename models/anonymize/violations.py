@@ -256,7 +256,17 @@ Extensions = tuple[Codes, Codes, Ints, Codes]
 
 
 class LevelSearch:
-    """The trie of surviving candidates, one level at a time, over the items that survive alone."""
+    """The trie of surviving candidates, one level at a time, over the items that survive alone.
+
+    Parameters
+    ----------
+    view
+        The log as the adversary sees it.
+    alive
+        Codes of the items that survive alone.
+    bounds
+        L, K and C.
+    """
 
     def __init__(self, view: TraceView, alive: Codes, bounds: TlkcBounds) -> None:
         self.bounds = bounds

@@ -192,7 +192,13 @@ class PairTables(Protocol):
 
 
 class AnyLinkerTables:
-    """A pair of releases that any linker may join: a crack is the least over all of them (Def. 10-12)."""
+    """A pair of releases that any linker may join: a crack is the least over all of them (Def. 10-12).
+
+    Parameters
+    ----------
+    attack
+        The pair of releases, and the method.
+    """
 
     def __init__(self, attack: PairAttack) -> None:
         self._attack = attack

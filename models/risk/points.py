@@ -237,8 +237,14 @@ HALF = 32
 class PointCoder:
     """Codes of points that stay the same from log to log.
 
-    `joint`: one code a row (the tuple of its columns); else one code a column and row. Case tuples share the code
-    space, so that a case's attributes are one more item of its index entry.
+    Case tuples share the code space, so that a case's attributes are one more item of its index entry.
+
+    Parameters
+    ----------
+    seen
+        Columns that the adversary knows.
+    joint
+        Whether a row has one code, of the tuple of its columns; else it has one for each column.
     """
 
     def __init__(self, seen: KnownColumns, *, joint: bool) -> None:

@@ -669,8 +669,9 @@ def crossed_area(divisions: Sequence[BothWays], measures: int) -> AttackRisk | N
         areas += [risk.rate for risk in division.risks]
         for run in runs:
             for side in (run.original, run.control):
-                for unit, value in zip(side.unit.tolist(), _influence(side.share).tolist(), strict=True):
-                    added[unit] = added.get(unit, 0.0) + value / (2 * len(divisions))
+                parts = _influence(side.share) / (2 * len(divisions))
+                for unit, part in zip(side.unit.tolist(), parts.tolist(), strict=True):
+                    added[unit] = added.get(unit, 0.0) + part
     # The area of n pairs cannot be known better than that one of them may be the other way round.
     variance = max(sum(value**2 for value in added.values()), 1 / len(added) ** 2)
     area = sum(areas) / len(areas)

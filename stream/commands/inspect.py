@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -13,7 +14,9 @@ from stream.commands import _options as options
 from stream.commands._output import emit_json, grid, tables
 
 if TYPE_CHECKING:
-    from connectors.inspection import Inspection
+    from rich.table import Table
+
+    from connectors.inspection import InspectedColumn, Inspection
 
 PANEL = "Publish"
 
@@ -39,7 +42,10 @@ def command(
     from connectors.inspection import inspect
 
     facts = inspect(log, reading, words, activities=activities)
-    emit_json(asdict(facts)) if json else _show(facts)
+    if json:
+        emit_json(asdict(facts))
+    else:
+        _show(facts)
     return 2 if facts.problems else 0
 
 
@@ -47,16 +53,7 @@ def _show(facts: Inspection) -> None:
     console = tables()
     console.print(f"{facts.file}: {_summary(facts)}")
     if facts.columns:
-        table = grid("column", "is", "type", "filled", "values", "looks like", "why", word_columns=3)
-        for column_of_words in table.columns[-2:]:
-            column_of_words.justify = "left"
-        for column in facts.columns:
-            meaning = column.part or (f"{column.role}?" if column.role else "")
-            shapes = ", ".join(column.samples)
-            table.add_row(
-                column.name, meaning, column.type, str(column.filled), str(column.distinct), shapes, column.reason
-            )
-        console.print(table)
+        console.print(_table(facts.columns))
     for name, counts in facts.object_types.items():
         console.print(f"object type {name}: {counts['objects']} objects, {counts['events']} events")
     for note in facts.notes:
@@ -68,15 +65,15 @@ def _show(facts: Inspection) -> None:
     roles = {role: facts.names(role) for role in ("identifier", "sensitive", "quasi")}
     if any(roles.values()):
         console.print("\nroles to confirm (docs/attributes.md), in a configuration:\n[process.attributes]")
-        for role, names in roles.items():
-            if names:
-                console.print(f"{role} = [{', '.join(_quoted(name) for name in names)}]", soft_wrap=True)
+    for role, names in roles.items():
+        if names:
+            console.print(_toml_list(role, names), soft_wrap=True)
     if facts.declared:
         console.print("\nfor mechanisms that promise epsilon, declare how the file is written (docs/dp.md):")
         console.print(f"  {' '.join(facts.declared)}", soft_wrap=True)
     if facts.activities:
         console.print("\nlabels to declare for dp-synthetic (docs/synthetic.md), in its mechanism:")
-        console.print(f"activities = [{', '.join(_quoted(name) for name in facts.activities)}]", soft_wrap=True)
+        console.print(_toml_list("activities", facts.activities), soft_wrap=True)
         console.print(
             "warning: this list was derived from the data, so it is not public. Remove each label that only a few "
             "people have, or take the list from a process model; otherwise the promise does not hold for these people.",
@@ -91,10 +88,24 @@ def _show(facts: Inspection) -> None:
         console.print(f"  {line}", soft_wrap=True)
 
 
-def _quoted(name: str) -> str:
+def _table(columns: Sequence[InspectedColumn]) -> Table:
+    """Return the table of the columns, or of the attributes, of a file."""
+    table = grid("column", "is", "type", "filled", "values", "looks like", "why", word_columns=3)
+    for column_of_words in table.columns[-2:]:
+        column_of_words.justify = "left"
+    for column in columns:
+        meaning = column.part or (f"{column.role}?" if column.role else "")
+        counts, shapes = (str(column.filled), str(column.distinct)), ", ".join(column.samples)
+        table.add_row(column.name, meaning, column.type, *counts, shapes, column.reason)
+    return table
+
+
+def _toml_list(key: str, names: Sequence[str]) -> str:
+    """Return a line of a configuration: `key = ["A", "B"]`."""
     import json
 
-    return json.dumps(name, ensure_ascii=False)
+    quoted = [json.dumps(name, ensure_ascii=False) for name in names]
+    return f"{key} = [{', '.join(quoted)}]"
 
 
 def _summary(facts: Inspection) -> str:

@@ -157,13 +157,12 @@ def _worst(entries: Sequence[AnonymityRow]) -> list[Mapping[str, Any]]:
     for entry in entries:
         for pair in entry["pairs"]:
             for result in pair["results"]:
-                attacks = {"fa": result.get("fa"), "ca": result.get("ca"), "ba": result.get("ba")}
-                for attack, cases_left in attacks.items():
+                pair_and_n = {"label": entry["label"], "earlier": pair["earlier"], "n": result["n"]}
+                for attack in ("fa", "ca", "ba"):
                     knowledge = result["worst"].get(attack)
-                    if knowledge is None:
-                        continue
-                    pair_and_n = {"label": entry["label"], "earlier": pair["earlier"], "n": result["n"]}
-                    rows.append({**pair_and_n, "attack": attack.upper(), "bk": knowledge, "left": cases_left})
+                    if knowledge is not None:
+                        left = result.get(attack)
+                        rows.append({**pair_and_n, "attack": attack.upper(), "bk": knowledge, "left": left})
     return rows
 
 

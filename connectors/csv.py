@@ -525,8 +525,30 @@ def _without_nameless(frame: pd.DataFrame, path: Path, dialect: Dialect, reading
 # The first lines.
 
 
+_OTHER_KINDS = (
+    (b"PK\x03\x04", "a spreadsheet (.xlsx, .ods) or another packed file: save its sheet as CSV (UTF-8)"),
+    (b"\xd0\xcf\x11\xe0", "a workbook of Excel (.xls): save its sheet as CSV (UTF-8)"),
+    (b"PAR1\x15", "Parquet: name it .parquet"),
+    (b"\x1f\x8b", "gzip data: name it .csv.gz"),
+    (b"<html", "a page of HTML: open it in a spreadsheet, and save its sheet as CSV (UTF-8)"),
+    (b"<table", "a page of HTML: open it in a spreadsheet, and save its sheet as CSV (UTF-8)"),
+    (b"<!doctype html", "a page of HTML: open it in a spreadsheet, and save its sheet as CSV (UTF-8)"),
+)
+"""First bytes of files of other kinds that were named .csv, in lower case, and what they are."""
+
+
+def _check_kind(path: Path) -> None:
+    """Refuse a file of another kind, whose name alone says CSV."""
+    with opened(path) as stream:
+        head = stream.read(_HEAD).lstrip(codecs.BOM_UTF8 + b" \t\r\n")
+    for first_bytes, kind in _OTHER_KINDS:
+        if head.startswith(first_bytes) or head.lower().startswith(first_bytes):
+            raise InputError(f"{path}: named as a table, but it is {kind}")
+
+
 def _dialect(path: Path, reading: Reading, encoding: str, errors: str = "strict") -> Dialect:
     """Return the dialect of the file, by its first lines."""
+    _check_kind(path)
     separator, skipped = reading.separates(), 0
     with _opened_text(path, encoding, errors) as stream:
         # Blank lines, and a line that states the separator, come before the header.

@@ -370,7 +370,7 @@ def broken_tables() -> Iterator[Entry]:
     )
     yield bad("cut off UTF-16", b"\xff\xfe" + f"{head}\n{row}".encode("utf-16-le")[:-1], "utf-16", "--encoding")
     yield bad("JSON in a table's clothes", json.dumps([{"case": "SECRET"}]), "log.csv")
-    yield bad("a web page", "<html><body>SECRET</body></html>\n", "one column", "--separator")
+    yield bad("a web page", "<html><body>SECRET</body></html>\n", "a page of HTML", "save its sheet as CSV")
     yield bad("a page of words", "This is SECRET.\nIt is not a table, at all.\n", "log.csv")
     yield bad("a suffix that nobody knows", head, "unknown kind of log", name="log.xlsx")
     yield bad("no suffix", head, "unknown kind of log", name="log")

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import gzip
+import io
 import json
+import re
+import zipfile
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
 from connectors.guessing import filled_down, in_first_rows, looks_like_times
@@ -175,3 +180,48 @@ def test_the_end_of_a_day_is_named(tmp_path: Path, odd: str, form: str, hinted: 
     with pytest.raises(InputError, match="its shape is") as error:
         read_log(path, reading=Reading(timezone="UTC", time_format=form))
     assert ("(24:00: write 00:00 of the next day)" in str(error.value)) is hinted
+
+
+def packed(*members: str) -> bytes:
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w") as archive:
+        for member in members:
+            archive.writestr(member, "<x/>")
+    return content.getvalue()
+
+
+def parquet() -> bytes:
+    content = io.BytesIO()
+    pd.DataFrame({"case": ["1"]}).to_parquet(content)
+    return content.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("content", "kind"),
+    [
+        (packed("[Content_Types].xml", "xl/workbook.xml"), "a spreadsheet (.xlsx, .ods)"),
+        (packed("mimetype", "content.xml"), "a spreadsheet (.xlsx, .ods)"),
+        (bytes.fromhex("d0cf11e0a1b11ae1") + bytes(4000), "a workbook of Excel (.xls)"),
+        (b"\xef\xbb\xbf \r\n<HTML><table><tr><td>case</td></tr></table></HTML>", "a page of HTML"),
+        (b"<table><tr><td>case</td></tr></table>", "a page of HTML"),
+        (parquet(), "Parquet: name it .parquet"),
+        (gzip.compress(b"case,activity,time\n"), "gzip data: name it .csv.gz"),
+    ],
+    ids=["xlsx", "ods", "xls", "html", "table", "parquet", "gzip"],
+)
+def test_another_file_that_was_named_csv_is_named(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], content: bytes, kind: str
+) -> None:
+    """The advice was to name an encoding, or to remove lines before the header."""
+    path = tmp_path / "export.csv"
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=re.escape(f"{path}: named as a table, but it is {kind}")):
+        read_log(path)
+    assert execute(["inspect", str(path)]) == 2
+    assert kind in " ".join(capfd.readouterr().err.split())
+
+
+def test_a_table_whose_first_column_is_named_like_a_kind_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    path.write_text("PAR1,case,activity,time\nPK,1,a,2024-01-01T00:00:00Z\n", encoding="utf-8")
+    assert read_log(path).n_events == 1

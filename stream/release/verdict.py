@@ -386,7 +386,7 @@ class PublicationSeries:
             by_budget = _of_budget(self.publication, budget, self.released, self.withheld, other_names)
             if not self._unreadable_audits or by_budget.verdict == "DP VOID":
                 return by_budget
-            return replace(by_budget, verdict="LIMITED", sentence=f"{by_budget.sentence}; {self._unreadable_sentence}")
+            return replace(by_budget, verdict="LIMITED", sentence=f"{self._unreadable_sentence}; {by_budget.sentence}")
         return self._of_counts(self._last)
 
     def _of_nothing(self) -> Verdict:
@@ -451,7 +451,8 @@ class PublicationSeries:
             subject = _subject(self.released, self._compared_with, of_audience=self._has_compared_others)
         promise = f"{subject}: at least {least_bound} cases match (or none)"
         if rules is not None and rules.cause:
-            return verdict("LIMITED", f"{promise}, but {rules.cause}{least}")
+            # The limit first: a sentence that begins with a promise is read as one.
+            return verdict("LIMITED", f"{rules.cause}: {promise}{least}")
         return verdict("SAFE", f"{promise}{least}")
 
 
@@ -566,7 +567,8 @@ def _of_budget(name: str, budget: Budget, released: int, withheld: int, void_by:
     if once:
         return verdict("SAFE", each)
     if budget["limit"] is None:
-        return verdict("LIMITED", f"{each}; {spent}, and no limit is set: the loss grows with every one")
+        # The limit first: a sentence that begins with a promise is read as one.
+        return verdict("LIMITED", f"no limit is set, so the loss grows with every release; {spent} by now, and {each}")
     return verdict("SAFE", f"{each}; {spent} of {format_amount(budget['limit'], 6)}")
 
 

@@ -251,3 +251,18 @@ def test_a_limited_verdict_is_followed_by_no_promise() -> None:
     assert found.verdict == "LIMITED"
     assert "cannot narrow a person down" not in str(found.rules)
     assert str(found.rules).endswith("The limit above stays.")
+
+
+def test_a_limited_sentence_begins_with_its_limit() -> None:
+    """A sentence that begins with a promise reads as one, and a qualification at its end is passed over."""
+    of_releases = {
+        "no limit is set": [budget(None)],
+        "only against somebody who does not know the public rules": [local(1, 13, max_minimality=20)],
+        "no bound was set on what the public rules of suppression reveal": [local(1, 0)],
+        "1 of 2 audits are gone or damaged": [budget(2.0), {}],
+    }
+    for begin, releases in of_releases.items():
+        (found,) = verdicts({"p": releases}, {})
+        assert (found.verdict, found.sentence[: len(begin)]) == ("LIMITED", begin)
+        # The promise is still stated, behind it.
+        assert "differentially private" in found.sentence or "at least 20 cases match" in found.sentence

@@ -120,12 +120,7 @@ class ObjectStore(Store):
 
     def publications(self) -> list[str]:
         """Return the names of all publications with objects, of any process."""
-        self._fs.invalidate_cache()
-        try:
-            entries = self._fs.ls(f"{self._root}/{PUBLIC}", detail=False)
-        except FileNotFoundError:
-            return []
-        return publication_names(entry.rstrip("/").rpartition("/")[2] for entry in entries)
+        return publication_names(self._names_in(f"{self._root}/{PUBLIC}"))
 
     def releases(self, publication: str) -> list[int]:
         """Return the numbers of the releases whose manifest exists, ascending.
@@ -135,13 +130,17 @@ class ObjectStore(Store):
         publication
             Name of the publication.
         """
+        numbers = release_numbers(self._names_in(self._folder(publication)))
+        return [number for number in numbers if self.exists(publication, number)]
+
+    def _names_in(self, folder: str) -> list[str]:
+        """Return the names directly in a folder of the store; none if it does not exist."""
         self._fs.invalidate_cache()
         try:
-            entries = self._fs.ls(self._folder(publication), detail=False)
+            entries = self._fs.ls(folder, detail=False)
         except FileNotFoundError:
             return []
-        numbers = release_numbers(entry.rstrip("/").rpartition("/")[2] for entry in entries)
-        return [number for number in numbers if self.exists(publication, number)]
+        return [entry.rstrip("/").rpartition("/")[2] for entry in entries]
 
     def file_bytes(self, publication: str, sequence: int, name: str) -> bytes:
         """Return a file of a visible release.

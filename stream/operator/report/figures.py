@@ -13,7 +13,9 @@ from markupsafe import Markup
 from stream.operator.report import plots
 from stream.operator.report.plots import Bound, Mark, PlotSeries
 
-NAMES = {"ka": "KA", "ka1": "KA earlier", "ka2": "KA this", "fa": "FA", "ca": "CA", "ba": "BA"}
+LEAST = {"ka": "KA", "fa": "FA", "ca": "CA", "ba": "BA"}
+"""Names of the least numbers that a release has over all n."""
+
 PROPORTIONS = {"fc": "F-attack", "cc": "C-attack", "bc": "B-attack"}
 MOST_EARLIER = 4
 """Most earlier releases that one plot compares with, as in Figure 4 of the paper."""
@@ -92,13 +94,18 @@ def _figure(
     return Figure(title, svg, tuple(legend), head, rows, note)
 
 
+def _series(rows: Sequence[Data], names: Mapping[str, str]) -> list[PlotSeries]:
+    """Return a series of each named figure of the rows, in colours of their own."""
+    return [PlotSeries(name, [row[key] for row in rows], colour) for colour, (key, name) in enumerate(names.items())]
+
+
 def _least_bounds(bounds: Mapping[str, float]) -> list[Bound]:
     """Return min_ka to min_ba as lines. Measures with the same bound share a line."""
     names_of_value: dict[float, list[str]] = {}
-    for name in ("ka", "fa", "ca", "ba"):
-        value = bounds.get(f"min_{name}")
+    for key, name in LEAST.items():
+        value = bounds.get(f"min_{key}")
         if value is not None:
-            names_of_value.setdefault(value, []).append(NAMES[name])
+            names_of_value.setdefault(value, []).append(name)
     return [Bound(f"bound of {', '.join(names)}", value) for value, names in names_of_value.items()]
 
 
@@ -109,13 +116,8 @@ def _bound(bounds: Mapping[str, float], key: str) -> list[Bound]:
 def comparison(rows: Sequence[Data]) -> list[Figure]:
     """Draw the rows of `replay --compare`: anonymity after attacks, shares of kept and held events, and waits."""
     labels = [row["publication"] for row in rows]
-    remaining = []
-    for colour, name in enumerate(("ka", "fa", "ca", "ba")):
-        remaining.append(PlotSeries(NAMES[name], [row[name] for row in rows], colour))
-    shares = []
-    named_shares = (("events_kept", "events kept"), ("utility", "data utility"), ("held", "held back"))
-    for colour, (key, text) in enumerate(named_shares):
-        shares.append(PlotSeries(text, [row[key] for row in rows], colour))
+    remaining = _series(rows, LEAST)
+    shares = _series(rows, {"events_kept": "events kept", "utility": "data utility", "held": "held back"})
     waits = [PlotSeries("days", [row["delay_days"] for row in rows], 0)]
     drawn = (
         _figure(
@@ -192,10 +194,7 @@ def anonymity(publication: Data) -> Figure | None:
         Data of the publication (`stream.operator.report.data`).
     """
     entries = publication["anonymity"]
-    series = [
-        PlotSeries(NAMES[name], [entry["worst"][name] for entry in entries], colour)
-        for colour, name in enumerate(("ka", "fa", "ca", "ba"))
-    ]
+    series = _series([entry["worst"] for entry in entries], LEAST)
     note = (
         "The smallest number for any n and against any earlier release. It is counted twice, with all possible "
         "partners of a case and with its real partners; the smaller number is shown."
@@ -227,8 +226,8 @@ def _least_of_pair(pair: Data) -> float:
     return min((value for value in values if value is not None), default=0)
 
 
-BY_N = (("ka1", 4), ("ka2", 0), ("fa", 1), ("ca", 2), ("ba", 3))
-"""Measures of a pair, and their colours."""
+BY_N = (("ka1", "KA earlier", 4), ("ka2", "KA this", 0), ("fa", "FA", 1), ("ca", "CA", 2), ("ba", "BA", 3))
+"""Measures of a pair, their names and their colours."""
 
 
 def values_by_n(pairs: Sequence[Data]) -> list[float]:
@@ -240,7 +239,7 @@ def values_by_n(pairs: Sequence[Data]) -> list[float]:
         Audits of a release against earlier ones.
     """
     rows = [row for pair in pairs for row in pair["results"]]
-    return [row[name] for row in rows for name, _ in BY_N if row[name] is not None]
+    return [row[key] for row in rows for key, _, _ in BY_N if row[key] is not None]
 
 
 def by_n(entry: Data, pair: Data, bounds: Mapping[str, float], among: Sequence[float] = ()) -> Figure | None:
@@ -257,7 +256,7 @@ def by_n(entry: Data, pair: Data, bounds: Mapping[str, float], among: Sequence[f
     """
     rows = pair["results"]
     labels = [str(row["n"]) for row in rows]
-    series = [PlotSeries(NAMES[name], [row[name] for row in rows], colour) for name, colour in BY_N]
+    series = [PlotSeries(name, [row[key] for row in rows], colour) for key, name, colour in BY_N]
     title = f"Release {entry['label']} against release {pair['earlier']}"
     note = "" if all(row["linker"] == "exists" for row in rows) else "No linker exists for an n without bars."
     return _figure(
@@ -310,10 +309,7 @@ def leakage(publication: Data) -> Figure | None:
         labels = [str(index) for index in range(1, len(spent) + 1)]
         sums = [PlotSeries("sum", spent, 0)]
         return _figure(plots.lines, "Leakage by composition", "release", labels, sums, "nats", bounds=bounds)
-    series = [
-        PlotSeries(name.upper(), [row[name] for row in rows], colour)
-        for colour, name in enumerate(("bpl", "fpl", "tpl"))
-    ]
+    series = _series(rows, {"bpl": "BPL", "fpl": "FPL", "tpl": "TPL"})
     labels = [str(row["release"]) for row in rows]
     total = Bound("sum of epsilon", measured["sum_epsilon"], reference=True)
     title = "Temporal privacy leakage"

@@ -25,7 +25,7 @@ from connectors.kafka.lineage import LogClient
 from connectors.kafka.topics import topic
 from models.errors import TakenOverError, UnavailableError, shortage
 from stream.daemon.broker_contact import BrokerContact, no_contact
-from stream.daemon.delta_topic import DeltaRecord
+from stream.daemon.delta_topic import DeltaRecord, LostDeltasError
 from stream.daemon.faust_app import App, CrashingSupervisor, application, offer_health
 from stream.daemon.faust_consumer import TP, SeekingTransport, leader_epoch
 from stream.daemon.health import ProgressCheck, faulty_state, patience
@@ -329,11 +329,20 @@ class Coordinator:
         """Wait until the broker confirms that the delta topic is the one that is folded.
 
         Returns False if a stop was requested before the broker answered.
+
+        Raises
+        ------
+        LostDeltasError
+            If it is another one. The status file shows the gap from then on, also after the end of this process:
+            `veilstream gap` reads which topic was lost, and where, from it.
         """
         while not self._stopping.is_set():
             try:
                 engine.check_delta(compare_end=compare_end)
                 return True
+            except LostDeltasError:
+                self.status.write(engine.snapshot, "gap")
+                raise
             except UnavailableError as error:
                 log.warning("%s; asking again", error)
                 self._stopping.wait(1.0)

@@ -376,13 +376,9 @@ class ActiveCoordinator:
         Raises
         ------
         LostDeltasError
-            If it is another one. The status file shows the gap.
+            If it is another one. The snapshot has it from then on.
         """
-        try:
-            self.delta.check(self.position, self.runner.epoch, compare_end=compare_end)
-        except LostDeltasError:
-            StatusFile(self.host.output).write(self.snapshot, "gap")
-            raise
+        self.delta.check(self.position, self.runner.epoch, compare_end=compare_end)
 
     # records
 

@@ -135,8 +135,10 @@ def test_a_delta_topic_created_again_is_a_gap(broker: AnyBroker, name: str, tmp_
             ingest, coordinator = one.start("ingest"), one.start("coordinator")
         _send(one, "new", 5)
         # 1 where the group saw first that the topic was gone, and took the partition away
-        assert coordinator.wait(PATIENCE) in ((4,) if stopped else (1, 4))
-        assert one.start("coordinator").wait(PATIENCE) == 4, "it refuses until somebody decides"
+        code = coordinator.wait(PATIENCE)
+        assert code in ((4,) if stopped else (1, 4))
+        if code == 1:
+            assert one.start("coordinator").wait(PATIENCE) == 4, "it refuses until somebody decides"
         assert "was deleted and created again" in one.logs()
         one.stop(ingest)
         _gap(one, "rewind")

@@ -15,10 +15,11 @@ from typing import Any
 
 import pytest
 
+from connectors.kafka.lineage import Lineage
 from models.errors import TakenOverError
 from stream.commands import execute
 from stream.daemon.coordinator import Coordinator
-from stream.daemon.delta_topic import Anchor
+from stream.daemon.delta_topic import Anchor, LostDeltasError
 from stream.daemon.status import CoordinatorSnapshot, StatusFile, read_status
 from stream.fold.fold import Fold
 from stream.fold.rules import FoldRules
@@ -146,6 +147,34 @@ def test_the_status_keeps_why_the_process_ended(
     assert code == 4
     assert sentence in printed
     assert "Vera" not in printed
+
+
+def test_a_lost_delta_topic_is_in_the_last_status(tmp_path: Path) -> None:
+    """`veilstream gap` reads from it what was lost. The end of the process once wrote the status before the loss again,
+    and `gap rewind` answered that there was no gap (found by `make chaos`)."""
+    (tmp_path / "operator").mkdir()
+    anchor, fold = Anchor("old", 0, 0), Fold(FoldRules(()))
+    lost = LostDeltasError("veilstream.p.delta", Lineage("new", 3, ((0, 0),)), anchor, 7, 0)
+
+    def check_delta(*, compare_end: bool) -> None:
+        engine.snapshot = CoordinatorSnapshot(fold, 7, 6, anchor, lost)
+        raise lost
+
+    engine: Any = SimpleNamespace(building=None, close=lambda: None, save_last=lambda: None, check_delta=check_delta)
+    coordinator: Any = Coordinator.__new__(Coordinator)
+    coordinator._stopping = SimpleNamespace(set=lambda: None, is_set=lambda: False)
+    coordinator._thread = SimpleNamespace(shutdown=lambda wait: None)
+    coordinator.engine, coordinator.state = engine, "active"
+    coordinator.host = SimpleNamespace(output=tmp_path)
+    coordinator.status_topic = SimpleNamespace(close=lambda: None)
+    coordinator.status = StatusFile(tmp_path, HEARTBEAT)
+    coordinator.status.write(CoordinatorSnapshot(fold, 7, 6, anchor, None), "active")
+    with pytest.raises(LostDeltasError):
+        coordinator._confirm_delta(engine)
+    coordinator.close(lost)
+    last = read_status(tmp_path)
+    assert last is not None
+    assert (last["state"], last["delta"]["lost"]) == ("stopped", {"log": "new", "first": 0})
 
 
 @pytest.fixture

@@ -34,6 +34,7 @@ from models.dp.synthetic import (
     CASES_A_CELL,
     LARGE_EPSILON_PRICE,
     SMALL,
+    SMALL_EPSILON_PRICE,
     Design,
     StageBudget,
     frequent_variants,
@@ -81,7 +82,7 @@ def _round(table: VariantCounts, epsilon: str, order: int) -> dict[str, tuple[fl
     frequent = frequent_variants(table, budget, terms, source)
     levels = residual_model(table, frequent, design, budget, terms, source)
     is_small = terms.epsilon < SMALL
-    balanced_level = thinned(levels[0], 1.0 if is_small else LARGE_EPSILON_PRICE)
+    balanced_level = thinned(levels[0], SMALL_EPSILON_PRICE if is_small else LARGE_EPSILON_PRICE)
     firsts = {"dropped": _dropped(levels[0]), "balanced": balanced_level}
     rows: dict[str, tuple[float, ...]] = {}
     for name, first in firsts.items():
@@ -96,7 +97,7 @@ def _round(table: VariantCounts, epsilon: str, order: int) -> dict[str, tuple[fl
     rows["spread"] = _near(table, near.whole_cases(near.cases, source))
     cells = [nearby(near, counts, np.full(len(counts), noise))]
     for level_order, level in enumerate(levels, start=1):
-        cells.append(follows(near, level, design.case_weight, frequent, order=level_order))
+        cells.append(follows(near, level, design.case_weight, contexts.root_weights, frequent, level_order))
     rows["fitted to the first level"] = _near(table, fit(near, cells[:2], source))
     rows["fitted"] = _near(table, fit(near, cells, source, weight_of_prior(noise, levels)))
     return rows
@@ -117,8 +118,7 @@ def _weights(
     source: NoiseSource,
 ) -> tuple[list[Variant], Any]:
     """Stage 3 with the candidates of a sample."""
-    each = contexts.step_weights(list(drawn), len(table.alphabet), design.case_weight)
-    cases = sum(frequent.values()) + contexts.cases(first, drawn, each)
+    cases = sum(frequent.values()) + contexts.cases(first, drawn, design.case_weight, contexts.root_weights)
     most = min(design.candidates, max(int(cases / (CASES_A_CELL * scale_for(1, budget.pure("weights")))), 1))
     listed = [*frequent, *candidates.representative(drawn, list(frequent), most)]
     return listed, candidates.reweigh(table, listed, budget.pure("weights"), source)
@@ -130,8 +130,8 @@ def _level_error(
     """Total variation of relative frequencies; 1 for a level of nothing."""
     variants, counts = table.without(frequent)
     steps = contexts.VariantSteps.of(variants, len(table.alphabet))
-    each = contexts.step_weights(variants, len(table.alphabet), design.case_weight) * counts
-    true = contexts.true_cells(steps, each[steps.variant], level.contexts, 1)
+    weights = contexts.root_weights(steps, design.case_weight, 1) * counts[steps.variant]
+    true = contexts.true_cells(steps, weights, level.contexts, 1)
     if not level.cells.any():
         return 1.0
     return float(0.5 * np.abs(true / true.sum() - level.cells / level.cells.sum()).sum())

@@ -103,7 +103,7 @@ def _measure(log: EventLog, epsilon: str, rounds: int, discovery: Any, *, times:
 
 
 def _row(table: VariantCounts, steps: StepCounts) -> dict[str, float]:
-    true = _true_steps(table, np.ones(len(table.variants)))
+    true = _true_steps(table)
     occurs = true > 0
     covered = (steps.low <= true) & (true <= steps.high)
     cases = int(table.counts.sum())
@@ -121,19 +121,21 @@ def _row(table: VariantCounts, steps: StepCounts) -> dict[str, float]:
 
 def _capped_coverage(table: VariantCounts, level: contexts.ContextLevel, steps: StepCounts) -> float:
     """Return the coverage of the steps of capped cases by the interval of the noise alone."""
-    weights = contexts.step_weights(table.variants, len(table.alphabet), steps.case_weight) / contexts.UNIT
-    capped = _true_steps(table, weights)
+    capped = _true_steps(table, steps.case_weight)
     margin = NormalDist().inv_cdf((1 + COVERAGE) / 2) * steps.deviation
     covered = np.abs(level.cells / contexts.UNIT - capped) <= margin
     return float(covered[capped > 0].mean())
 
 
-def _true_steps(table: VariantCounts, weights: Any) -> Any:
-    """Return float64[A + 1, A + 1]: steps of all cases, each of the weight of its variant."""
+def _true_steps(table: VariantCounts, case_weight: int | None = None) -> Any:
+    """Return float64[A + 1, A + 1]: steps of all cases, each as 1, or with its weight for a bound `case_weight`."""
     labels = len(table.alphabet)
     steps = contexts.VariantSteps.of(table.variants, labels)
+    weights = table.counts[steps.variant].astype(np.float64)
+    if case_weight is not None:
+        weights *= contexts.step_weights(steps, case_weight, 1) / contexts.UNIT
     cells = np.zeros((labels + 1, labels + 1))
-    np.add.at(cells, (steps.before, steps.after), (table.counts * np.asarray(weights))[steps.variant])
+    np.add.at(cells, (steps.before, steps.after), weights)
     return cells
 
 

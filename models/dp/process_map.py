@@ -403,6 +403,7 @@ def measure_steps(
         design.case_weight,
         draw,
         terms.cases_per_person,
+        weigh=contexts.step_weights,
     )
     return level
 
@@ -487,11 +488,11 @@ def consistent_steps(
     draw
         Source of the random choices.
     """
-    n_labels = len(alphabet)
-    traces, numbers = _fitted_traces(level, cases, deviation_of_cases, n_labels, design, draw)
-    counts = _steps(traces, numbers, np.full(len(traces), 1.0), n_labels)
-    weights = contexts.step_weights(traces, n_labels, design.case_weight) / contexts.UNIT
-    in_level = _steps(traces, numbers, weights, n_labels)
+    traces, numbers = _fitted_traces(level, cases, deviation_of_cases, design, draw)
+    steps = contexts.VariantSteps.of(traces, len(alphabet))
+    counts = _step_cells(steps, numbers, np.ones(len(steps.variant)))
+    weights = contexts.step_weights(steps, design.case_weight, 1) / contexts.UNIT
+    in_level = _step_cells(steps, numbers, weights)
     stretch = np.divide(counts, in_level, out=np.ones_like(counts), where=in_level > 0)
     deviation = float(level.scale[0]) * contexts.LAPLACE / contexts.UNIT
     missing_deviation = MISSING_DEVIATION * (counts - in_level)
@@ -516,16 +517,14 @@ def _fitted_traces(
     level: contexts.ContextLevel,
     cases: NoisyNumber,
     deviation_of_cases: float,
-    n_labels: int,
     design: Design,
     draw: NoiseSource,
 ) -> tuple[list[Variant], Ints]:
     """Return traces with whole numbers of cases that fit the noisy steps and the noisy number of cases."""
     first = thinned(level)
     drawn = contexts.Model.of([first]).sample(design.sample, design.max_length, draw)
-    weights = contexts.step_weights(list(drawn), n_labels, design.case_weight)
-    near = Spread.like_drawn(drawn, contexts.cases(first, drawn, weights), draw)
-    steps = follows(near, level, design.case_weight)
+    near = Spread.like_drawn(drawn, contexts.cases(first, drawn, design.case_weight, contexts.step_weights), draw)
+    steps = follows(near, level, design.case_weight, contexts.step_weights)
     numbers = fitted(near.cases, [steps, _number_of_cases(near, cases, deviation_of_cases)])
     whole_numbers = near.whole_cases(numbers, draw)
     traces = [trace for trace, _ in whole_numbers]
@@ -541,11 +540,10 @@ def _number_of_cases(near: Spread, cases: NoisyNumber, deviation: float) -> Cell
     return Cells(every_trace, np.asarray([float(cases.count)]), np.asarray([deviation]))
 
 
-def _steps(traces: Sequence[Variant], numbers: Ints, weights: Floats, n_labels: int) -> Floats:
-    """Return float64[A + 1, A + 1]: steps of the traces, each step of a case with the weight of its trace."""
-    steps = contexts.VariantSteps.of(traces, n_labels)
-    cells = np.zeros((n_labels + 1, n_labels + 1), dtype=np.float64)
-    np.add.at(cells, (steps.before, steps.after), (numbers * weights)[steps.variant])
+def _step_cells(steps: contexts.VariantSteps, numbers: Ints, weights: Floats) -> Floats:
+    """Return float64[A + 1, A + 1]: all steps of so many cases of each trace, each step with its weight."""
+    cells = np.zeros((steps.labels + 1, steps.labels + 1), dtype=np.float64)
+    np.add.at(cells, (steps.before, steps.after), numbers[steps.variant] * weights)
     return cells
 
 

@@ -8,8 +8,8 @@ Stages, each with its share of epsilon; a later one may use what an earlier one 
 0. Labels, unless `activities` declares them (`synthesis.labels`). Events of other labels are dropped, or get the
    declared label `other`, case by case.
 1. Frequent variants: noisy counts above a threshold (`models.dp.zcdp.Gaussian`).
-2. Context model of the cases whose variant stage 1 did not give (`synthesis.contexts`); noise that does not fit is
-   taken out of its first level (`synthesis.flows`).
+2. Context model of the cases whose variant stage 1 did not give (`synthesis.contexts`, with `root_weights`); noise
+   that does not fit is taken out of its first level (`synthesis.flows`).
 3. Re-weighting: how many cases are nearest to each of stage 1's variants, of the declared candidates, and of traces
    that represent a large sample of the model (`synthesis.candidates`). These counts are spread over drawn traces near
    them (`synthesis.spreading`) and fitted to the counts of stage 2 too (`synthesis.fitting`): the release.
@@ -114,8 +114,13 @@ PART_OF_TWO_BELOW = Fraction(1, 2)
 
 LARGE_EPSILON_PRICE = 1.4
 """Factor of the price of the first level (`thinned`) from `SMALL` on: traces of few and sure steps are nearer to the
-cases. Below `SMALL` a higher price leaves out steps that the weights cannot bring back: the DFG error of Sepsis at
-epsilon .1 rises by .01 with 1.15, and by .03 with 1.3."""
+cases."""
+
+SMALL_EPSILON_PRICE = 1.15
+"""The same below `SMALL`, where a higher price leaves out steps that the weights cannot bring back."""
+
+SMALL_EPSILON_POOL = 5_000
+"""Draws that cases are spread over below `SMALL`, if longer contexts were measured."""
 
 SURE_SCALE = 22.5
 """Scale of the noise of the weights up to which the last fit gives its prior the weight `FAITH`. The prior is spread
@@ -137,25 +142,25 @@ class Shares:
     def usual(cls, *, labels: bool, times: bool, epsilon: Fraction = SMALL) -> Shares:
         """Return the default shares; they read no data.
 
-        Three tenths go to times if bounds are declared. The other stages divide what remains in fortieths:
+        Three tenths go to times if bounds are declared. The other stages divide what remains in these proportions:
 
         =============  ========  =====  =======  ======
         epsilon        variants  model  weights  labels
         =============  ========  =====  =======  ======
         >= `SMALL`     2         23     15       2
-        below          2         30     8        4
+        below          1         39     10       5
         =============  ========  =====  =======  ======
 
         The part of labels is taken from that of the model if labels are selected, since both divide one rho.
         """
         timed = Fraction(3, 10) if times else Fraction(0)
-        part = (1 - timed) / 40
         if epsilon >= SMALL:
             variants, model, weights, selected = 2, 23, 15, 2
         else:
-            variants, model, weights, selected = 2, 30, 8, 4
+            variants, model, weights, selected = 1, 39, 10, 5
         if not labels:
             selected = 0
+        part = (1 - timed) / (variants + model + weights)
         return cls(
             labels=part * selected,
             variants=part * variants,
@@ -230,7 +235,8 @@ class Design:
         Labels of the longest context of the model; a release that does not add up has `usual_order`. Contexts have one
         or two labels if the noisy first level is too weak for longer ones.
     case_weight
-        The most that one case adds to a level in L2 (B).
+        The most that one case adds to a level in L2 (B). If releases do not add up, only times depend on it: weights
+        and noise of the model are both proportional to it.
     candidates
         Most traces of the model that are counted.
     max_length
@@ -668,7 +674,17 @@ def residual_model(
     labels, person = len(table.alphabet), terms.cases_per_person
     part_of_two = PART_OF_TWO if terms.epsilon >= SMALL else PART_OF_TWO_BELOW
     division = partial(divided, part_of_two=part_of_two)
-    return contexts.measure(other_cases, counts, labels, rho_of_levels, design.case_weight, draw, person, division)
+    return contexts.measure(
+        other_cases,
+        counts,
+        labels,
+        rho_of_levels,
+        design.case_weight,
+        draw,
+        person,
+        division,
+        weigh=contexts.root_weights,
+    )
 
 
 def divided(level: contexts.ContextLevel, rhos: Sequence[Fraction], part_of_two: Fraction) -> list[Fraction]:
@@ -759,7 +775,7 @@ class CandidateList:
         # The noisy counts that the cases should agree with: those of stage 3, then each level of stage 2.
         cells = [nearby(near, counts, np.full(len(counts), scale))]
         for order, level in enumerate(levels, start=1):
-            cells.append(follows(near, level, bound, frequent, order=order))
+            cells.append(follows(near, level, bound, contexts.root_weights, frequent, order))
         return fit(near, cells, draw, weight_of_prior(scale, levels))
 
 
@@ -796,14 +812,7 @@ def candidate_list(
 
     # A sample of the model, and how many cases the model describes.
     is_small = terms.epsilon < SMALL
-    first = thinned(levels[0], 1.0 if is_small else LARGE_EPSILON_PRICE)
-    model = contexts.Model.of([first, *levels[1:]])
-    drawn = model.sample(design.sample, design.max_length, draw)
-    # Below `SMALL` most rare traces are of noise, so a larger pool of them brings nothing nearer.
-    pool = POOL if is_small else pool_size(drawn)
-    weights = contexts.step_weights(list(drawn), len(alphabet), design.case_weight)
-    residual_cases = contexts.cases(first, drawn, weights)
-    drawn, residual_cases = like_level(drawn, residual_cases, levels[0], design, draw, pool)
+    drawn, residual_cases, pool = model_sample(levels, design, draw, is_small=is_small)
 
     # As many representatives as there are cases enough for.
     cases = sum(frequent.values()) + residual_cases
@@ -815,6 +824,62 @@ def candidate_list(
     has_few_variants = not is_small and pool == POOL
     drop = candidates.LOW_DROP if has_few_variants else candidates.DROP
     return CandidateList(listed, extended, drawn, pool, drop)
+
+
+def model_sample(
+    levels: Sequence[contexts.ContextLevel], design: Design, draw: NoiseSource, *, is_small: bool
+) -> tuple[dict[Variant, int], float, int]:
+    """Draw traces from the noisy levels of stage 2.
+
+    Levels hold weights of steps, which a first model takes for numbers of steps. If longer contexts were measured, the
+    traces of that model show how many steps a unit of weight is in each cell, and a second model is built of numbers of
+    steps. A single level may hold hardly more than noise, and a second model would repeat what noise the first one has.
+
+    Parameters
+    ----------
+    levels
+        Noisy levels of stage 2.
+    design
+        Public parameters.
+    draw
+        Source of the random choices.
+    is_small
+        Whether epsilon is below `SMALL`.
+
+    Returns
+    -------
+    drawn : dict of Variant to int
+        The traces, as often as the first level asks for (`like_level`).
+    cases : float
+        Number of cases of the model.
+    pool : int
+        How many draws are weighted, and how many the cases of candidates are spread over.
+    """
+    price = SMALL_EPSILON_PRICE if is_small else LARGE_EPSILON_PRICE
+    first = thinned(levels[0], price)
+
+    def draw_from(of_model: Sequence[contexts.ContextLevel]) -> tuple[dict[Variant, int], float, int]:
+        drawn = contexts.Model.of(of_model).sample(design.sample, design.max_length, draw)
+        pool = pool_size(drawn)
+        if is_small:
+            # Most rare traces are of noise here, so a larger pool of them brings nothing nearer.
+            pool = POOL if len(levels) == 1 else SMALL_EPSILON_POOL
+        cases = contexts.cases(first, drawn, design.case_weight, contexts.root_weights)
+        return *like_level(drawn, cases, levels[0], design, draw, pool), pool
+
+    sample = draw_from([first, *levels[1:]])
+    if len(levels) == 1:
+        return sample
+    drawn, *_ = sample
+    in_steps = []
+    for order, level in enumerate(levels, start=1):
+        ratios = contexts.step_ratios(level, order, drawn, design.case_weight, contexts.root_weights)
+        if order == 1:
+            in_steps.append(thinned(level, price, ratios))
+            continue
+        above_noise = np.where(level.cells >= contexts.DROP * level.scale[:, None], level.cells, 0)
+        in_steps.append(replace(level, cells=np.rint(above_noise * ratios).astype(np.int64)))
+    return draw_from(in_steps)
 
 
 def weight_of_prior(scale: float, levels: Sequence[contexts.ContextLevel]) -> float:
@@ -865,7 +930,7 @@ def like_level(
     near = Spread.like_drawn(drawn, cases, draw, pool)
     if not near.traces or cases < 1:
         return dict(drawn), cases
-    cells = follows(near, level, design.case_weight)
+    cells = follows(near, level, design.case_weight, contexts.root_weights)
     fitted_cases = fitted(near.cases, [cells])
     n_cases = fitted_cases.sum()
     resampled = near.whole_cases(fitted_cases * design.sample / n_cases, draw)

@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 import pytest
@@ -18,6 +19,8 @@ from models.dp.synthesis.contexts import ContextLevel, Model, VariantSteps
 from models.errors import BoundError, InputError
 from tests.oracles.dp import context_of
 from tests.unit.known_noise import EqualNoise
+
+measure = partial(contexts.measure, weigh=contexts.step_weights)
 
 Context = tuple[int, ...]
 
@@ -213,7 +216,9 @@ def test_weights_of_steps() -> None:
     for bound in (1, 3, 4):
         for length in range(60):
             exact = min(Fraction(1), Fraction(bound, length + 1))
-            weight = contexts.case_weight(length, bound)
+            each = contexts.case_weights(VariantSteps.of([(0,) * length], 1), bound, 1).tolist()
+            weight = each[0]
+            assert each == [weight] * (length + 1)
             assert weight <= exact * UNIT < weight + 1
             assert weight * (length + 1) <= bound * UNIT
 
@@ -231,14 +236,15 @@ def test_weights_of_cases() -> None:
     rng = np.random.default_rng(11)
     variants = [(), (0,), (0,) * 400, (0, 1) * 200, *(tuple(rng.integers(0, 3, n).tolist()) for n in range(40))]
     for bound in (1, 2, 3, 7):
-        weights = contexts.step_weights(variants, 3, bound).tolist()
+        steps = VariantSteps.of(variants, 3)
+        weights = contexts.step_weights(steps, bound, 2)[steps.place == 0].tolist()
         assert len(weights) == len(variants)
         for variant, weight in zip(variants, weights, strict=True):
             square = norm_of(variant, 3, 1)
             assert weight**2 * square <= (bound * UNIT) ** 2
             assert weight == UNIT or (weight + 1) ** 2 * square > (bound * UNIT) ** 2
             assert all(norm_of(variant, 3, order) <= square for order in (2, 3))
-    assert contexts.step_weights([], 3, 1).tolist() == []
+    assert contexts.step_weights(VariantSteps.of([], 3), 1, 1).tolist() == []
 
 
 class _Noted(EqualNoise):
@@ -264,18 +270,18 @@ def test_a_weak_first_level_is_measured_again() -> None:
         return [sum(of_levels[1:], start=Fraction(0))]
 
     source = _Noted()
-    (level,) = contexts.measure(VARIANTS, COUNTS, 2, rhos, 3, source, 2, weak)
+    (level,) = measure(VARIANTS, COUNTS, 2, rhos, 3, source, 2, weak)
     scales = [6 * UNIT / (2 * rho) ** 0.5 for rho in (Fraction(1, 100), Fraction(5, 100))]
     assert [scale for scale, _ in source.asked] == pytest.approx(scales)
     assert [size for _, size in source.asked] == [9, 9]
-    true = contexts.measure(VARIANTS, COUNTS, 2, rhos[:1], 3, EqualNoise(seed=3), 2)[0]
+    true = measure(VARIANTS, COUNTS, 2, rhos[:1], 3, EqualNoise(seed=3), 2)[0]
     assert len(seen) == 1
     assert (seen[0].cells - true.cells == 600).all()
     assert (level.cells - true.cells == 600 / 6 + 1200 * 5 / 6).all()
     whole = 6 * UNIT / (2 * Fraction(6, 100)) ** 0.5
     assert level.scale.tolist() == pytest.approx([whole / 2**0.5] * 3)
     # The only level has nothing to divide.
-    assert len(contexts.measure(VARIANTS, COUNTS, 2, rhos[:1], 3, EqualNoise(seed=3), 2, weak)) == 1
+    assert len(measure(VARIANTS, COUNTS, 2, rhos[:1], 3, EqualNoise(seed=3), 2, weak)) == 1
     assert len(seen) == 1
 
 
@@ -283,7 +289,7 @@ def test_what_is_left_of_the_rhos_is_divided_as_the_rule_says() -> None:
     """A part for the first level again and a part for contexts of two labels, or nothing for the first level."""
     rhos = [Fraction(1, 100), Fraction(2, 100), Fraction(3, 100)]
     source = _Noted()
-    measured = contexts.measure(
+    measured = measure(
         VARIANTS, COUNTS, 2, rhos, 3, source, 2, lambda level, of_levels: [Fraction(4, 100), Fraction(1, 100)]
     )
     assert len(measured) == 2
@@ -293,7 +299,7 @@ def test_what_is_left_of_the_rhos_is_divided_as_the_rule_says() -> None:
     assert measured[1].scale.tolist() == pytest.approx([scales[2] / 2**0.5] * len(measured[1].contexts))
 
     source = EqualNoise(seed=3)
-    all_levels = contexts.measure(
+    all_levels = measure(
         VARIANTS, COUNTS, 2, rhos, 3, source, 2, lambda level, of_levels: [Fraction(0), *of_levels[1:]]
     )
     assert len(all_levels) == 3
@@ -316,7 +322,7 @@ def test_a_long_level_of_too_many_cells_is_not_measured(monkeypatch: pytest.Monk
 def _asked(rhos: Sequence[Fraction]) -> list[tuple[float, int]]:
     """Return scale and size of each draw of a model."""
     source = EqualNoise(seed=3)
-    levels = contexts.measure(VARIANTS, COUNTS, 2, rhos, 3, source)
+    levels = measure(VARIANTS, COUNTS, 2, rhos, 3, source)
     assert len(levels) == len(source.asked)
     return source.asked
 
@@ -327,7 +333,7 @@ def test_levels_hold_the_weights_of_the_cases() -> None:
     variants, counts = [(0, 1, 0, 1, 1), (1,), ()], np.asarray([50, 7, 11])
     source = EqualNoise(seed=3)
     each = [Fraction(10**6), Fraction(10**5), Fraction(10**4)]
-    levels = contexts.measure(variants, counts, 2, each, 3, source)
+    levels = measure(variants, counts, 2, each, 3, source)
     assert [scale for scale, _ in source.asked] == pytest.approx([3 * UNIT / (2 * float(rho)) ** 0.5 for rho in each])
     assert [size for _, size in source.asked] == [len(level.contexts) * 3 for level in levels]
     expected: list[dict[tuple[Context, int], int]] = [{}, {}, {}]
@@ -348,7 +354,7 @@ def test_levels_hold_the_weights_of_the_cases() -> None:
         assert level.scale.tolist() == pytest.approx([scale[0] / 2**0.5] * len(level.contexts))
     assert len(levels[0].contexts) == 3
     empty = EqualNoise(seed=3)
-    nobody = contexts.measure([], np.zeros(0, dtype=np.int64), 2, [Fraction(1)], 3, empty, 5)
+    nobody = measure([], np.zeros(0, dtype=np.int64), 2, [Fraction(1)], 3, empty, 5)
     assert nobody[0].cells.tolist() == [[0] * 3] * 3
     assert empty.asked == [(pytest.approx(3 * UNIT * 5.0 / 2**0.5), 9)]
 
@@ -359,23 +365,23 @@ def test_contexts_that_no_number_holds_are_refused(order: int, most: int) -> Non
     assert most ** (order + 1) < 2**63 <= (most + 1) ** (order + 1)
     nobody = np.zeros(0, dtype=np.int64)
     with pytest.raises(BoundError, match=f"level 1 of the context model has {most * most} cells"):
-        contexts.measure([], nobody, most - 1, [Fraction(1)] * order, 1, EqualNoise(seed=3))
+        measure([], nobody, most - 1, [Fraction(1)] * order, 1, EqualNoise(seed=3))
     with pytest.raises(InputError, match=f"order {order} over {most} labels does not fit"):
-        contexts.measure([], nobody, most, [Fraction(1)] * order, 1, EqualNoise(seed=3))
+        measure([], nobody, most, [Fraction(1)] * order, 1, EqualNoise(seed=3))
 
 
 def test_as_many_cells_as_the_limit_are_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
     """And no more: the refusal names the level, and reads the noisy counts alone."""
     variants, counts = [(0, 1, 2)], np.asarray([500])
     monkeypatch.setattr(contexts, "MOST_CELLS", 16)
-    first = contexts.measure(variants, counts, 3, [Fraction(10**5)], 4, EqualNoise(seed=3))
+    first = measure(variants, counts, 3, [Fraction(10**5)], 4, EqualNoise(seed=3))
     assert first[0].cells.size == 16
     with pytest.raises(BoundError, match="level 1 of the context model has 25 cells"):
-        contexts.measure(variants, counts, 4, [Fraction(10**5)], 4, EqualNoise(seed=3))
+        measure(variants, counts, 4, [Fraction(10**5)], 4, EqualNoise(seed=3))
     source = EqualNoise(seed=3)
     monkeypatch.setattr(contexts, "MOST_CELLS", 25)
     with pytest.raises(BoundError, match="level 2 of the context model has 30 cells"):
-        contexts.measure([(0, 1, 2, 3, 2, 1)], counts, 4, [Fraction(10**5)] * 2, 9, source)
+        measure([(0, 1, 2, 3, 2, 1)], counts, 4, [Fraction(10**5)] * 2, 9, source)
     assert source.asked == [(pytest.approx(9 * UNIT / (2 * 10**5) ** 0.5), 25)]
 
 
@@ -390,12 +396,12 @@ def test_keys_are_found_among_the_opened() -> None:
 
 def test_cases_are_estimated_from_what_begins() -> None:
     """Weights of the first steps over the mean weight of a drawn trace; noise below 0 counts as no case."""
-    drawn, weights = {(0,): 3, (0,) * 9: 1}, np.asarray([UNIT, UNIT // 5])
+    drawn = {(0,): 3, (0,) * 9: 1}  # with a bound of 2 a step of the first one weighs 1, one of the other a fifth
     mean = (3 * UNIT + UNIT // 5) / 4
     level = ContextLevel(np.arange(2), np.asarray([[7, 7], [5 * UNIT, UNIT]]), np.ones(2))
-    assert contexts.cases(level, drawn, weights) == pytest.approx(6 * UNIT / mean, rel=1e-12)
+    assert contexts.cases(level, drawn, 2, contexts.case_weights) == pytest.approx(6 * UNIT / mean, rel=1e-12)
     below = ContextLevel(np.arange(2), np.asarray([[9, 9], [-8, 7]]), np.ones(2))
-    assert contexts.cases(below, drawn, weights) == 0.0
+    assert contexts.cases(below, drawn, 2, contexts.case_weights) == 0.0
 
 
 @pytest.mark.parametrize("order", [2, 3])
@@ -435,18 +441,109 @@ def test_a_case_weighs_at_most_b_on_every_level(trace: tuple[int, ...], bound: i
     """However long a case is, what it adds to the cells of a level is at most B, in sum or in L2, by its weights."""
     opened = np.arange(5**order, dtype=np.int64)  # every context there can be
     steps = contexts.VariantSteps.of([trace], 4)
-    weights = np.full(len(trace) + 1, contexts.case_weight(len(trace), bound), dtype=np.int64)
-    cells = contexts.true_cells(steps, weights, opened, order)
-    assert 0 <= cells.sum() <= bound * contexts.UNIT
-    weights = contexts.step_weights([trace], 4, bound)[np.zeros(len(trace) + 1, dtype=np.int64)]
-    cells = contexts.true_cells(steps, weights, opened, order)
-    assert sum(cell**2 for cell in cells[cells > 0].tolist()) <= (bound * contexts.UNIT) ** 2
+    cells = contexts.true_cells(steps, contexts.case_weights(steps, bound, order), opened, order)
+    assert 0 <= cells.sum() <= bound * UNIT
+    for weigh in (contexts.step_weights, contexts.root_weights):
+        cells = contexts.true_cells(steps, weigh(steps, bound, order), opened, order)
+        assert sum(cell**2 for cell in cells[cells > 0].tolist()) <= (bound * UNIT) ** 2
+
+
+@given(st.lists(TRACE, max_size=4), st.integers(1, 3))
+def test_repeats_are_the_steps_of_a_case_that_are_alike(traces: list[tuple[int, ...]], order: int) -> None:
+    """Counted one by one: the last labels before a step (the start is one), and the label of the step."""
+    expected = []
+    for trace in traces:
+        labels = (4, *trace, 4)
+        # With fewer labels than the order before it, a step is like none that has them.
+        seen = [(labels[max(0, place - order) : place], labels[place]) for place in range(1, len(labels))]
+        expected += [seen.count(step) if len(step[0]) == order else None for step in seen]
+    repeats = contexts.VariantSteps.of(traces, 4).repeats(order).tolist()
+    assert len(repeats) == len(expected)
+    assert all(want in (None, found) for want, found in zip(expected, repeats, strict=True))
+
+
+@pytest.mark.parametrize("bound", [1, 3, 7])
+def test_a_root_weight_is_as_large_as_its_bound_allows(bound: int) -> None:
+    """B / sqrt(L n), rounded down, and L is 4 for a shorter case: by hand for four traces of one label."""
+    traces = [(), (0,), (0, 0), (0,) * 8]  # 1, 2, 3 and 9 steps: the last case goes from 0 to 0 seven times
+    weights = contexts.root_weights(contexts.VariantSteps.of(traces, 1), bound, 1).tolist()
+    square = [4] * 6 + [9, *[63] * 7, 9]
+    for weight, part in zip(weights, square, strict=True):
+        assert weight**2 * part <= (bound * UNIT) ** 2 < (weight + 1) ** 2 * part
+
+
+def test_roots_are_rounded_down_up_to_the_largest_bound() -> None:
+    """B is at most 1,000: a square of less than 2^52. One below a square has the whole root before it."""
+    largest = 1_000 * UNIT
+    assert largest**2 < 2**52
+    roots = np.asarray([1, 2, 3, 65_535, UNIT, largest - 1, largest])
+    assert contexts._root(roots**2).tolist() == roots.tolist()
+    assert contexts._root(roots**2 - 1).tolist() == (roots - 1).tolist()
+
+
+def test_cases_are_estimated_by_the_weight_of_their_first_step() -> None:
+    """A case of three equal labels takes four steps: the first one weighs B / 2, and each step between two of them B /
+    sqrt(8)."""
+    level = ContextLevel(np.arange(2), np.asarray([[7, 7], [5 * UNIT, UNIT]]), np.ones(2))
+    assert contexts.cases(level, {(0, 0, 0): 4}, 2, contexts.root_weights) == pytest.approx(6.0, rel=1e-4)
+
+
+def test_step_ratios_one_by_one() -> None:
+    """The steps of the drawn traces by their weight, counted one by one, each with a twentieth of a mean cell."""
+    traces = {(0, 0, 0): 12, (0, 1): 3, (1, 0, 1, 0, 1): 5, (): 2}
+    number, weight = np.zeros((3, 3)), np.zeros((3, 3))
+    for trace, times in traces.items():
+        labels = [2, *trace, 2]
+        steps = list(itertools.pairwise(labels))
+        for step in steps:
+            number[step] += times
+            weight[step] += times * 3 / (max(len(steps), 4) * steps.count(step)) ** 0.5
+    mean_ratio = number.sum() / weight.sum()
+    little = 0.05 * weight.sum() / np.count_nonzero(weight)
+    expected = (number / mean_ratio + little) / (weight + little)
+    level = ContextLevel(np.arange(3), np.zeros((3, 3), dtype=np.int64), np.ones(3))
+    found = contexts.step_ratios(level, 1, traces, 3, contexts.root_weights)
+    np.testing.assert_allclose(found, expected, rtol=1e-3)
+    assert found[1, 1] == 1.0, "no trace goes from 1 to 1"
+
+
+def test_step_ratios_have_bounds() -> None:
+    """A long case repeats its step a hundred times, and many short ones have the other: at most 2, at least a half."""
+    traces = {(0,) * 100: 10, (1,): 100}
+    level = ContextLevel(np.arange(3), np.zeros((3, 3), dtype=np.int64), np.ones(3))
+    ratios = contexts.step_ratios(level, 1, traces, 3, contexts.root_weights)
+    assert (ratios.min(), ratios.max()) == (0.5, 2.0)
+
+
+def test_step_ratios_bring_back_the_numbers_of_steps() -> None:
+    """Of weights that a level holds for the same traces; up to a factor, and to twice the mean."""
+    traces = {(0, 0, 0, 0, 1): 30, (0, 1): 20, (1,): 10}
+    steps = contexts.VariantSteps.of(list(traces), 2)
+    taken = np.asarray(list(traces.values()))[steps.variant]
+    for order in (1, 2):
+        opened = np.arange(3**order, dtype=np.int64)
+        weights = contexts.root_weights(steps, 3, order)
+        level = ContextLevel(opened, contexts.true_cells(steps, weights * taken, opened, order), np.ones(len(opened)))
+        number = contexts.true_cells(steps, taken, opened, order)
+        ratios = contexts.step_ratios(level, order, traces, 3, contexts.root_weights)
+        found = level.cells * ratios
+        assert ratios.min() >= 0.5
+        assert ratios.max() <= 2.0
+        # Nearer to the numbers than the weights are, relative to their sums.
+        error = np.abs(found / found.sum() - number / number.sum()).sum()
+        assert error < 0.25 * np.abs(level.cells / level.cells.sum() - number / number.sum()).sum()
+
+
+def test_step_ratios_of_no_trace_are_one() -> None:
+    level = ContextLevel(np.arange(3), np.ones((3, 3), dtype=np.int64), np.ones(3))
+    none_like_it = contexts.step_ratios(replace(level, contexts=np.asarray([8])), 2, {(): 3}, 3, contexts.root_weights)
+    assert none_like_it.tolist() == [[1.0, 1.0, 1.0]]
 
 
 def test_a_model_without_noise_gives_its_traces() -> None:
     """Noise switched off, a model of order 2 gives back what is determined by two labels."""
     variants = [(0, 1, 2), (1, 0, 2, 2)]
-    levels = contexts.measure(variants, np.asarray([700, 300]), 3, [Fraction(10**4)] * 2, 100, EqualNoise())
+    levels = measure(variants, np.asarray([700, 300]), 3, [Fraction(10**4)] * 2, 100, EqualNoise())
     drawn = contexts.Model.of(levels).sample(4000, 30, simulated(1))
     shares = {variant: n / 4000 for variant, n in drawn.items()}
     assert shares[0, 1, 2] == pytest.approx(0.7, abs=0.05)

@@ -8,7 +8,7 @@ from scipy.optimize import minimize
 from scipy.sparse import csr_array
 
 from models.dp.synthesis import fitting, spreading
-from models.dp.synthesis.contexts import UNIT, ContextLevel
+from models.dp.synthesis.contexts import UNIT, ContextLevel, step_weights
 from models.dp.synthesis.fitting import Cells, fit, fitted, follows, nearby
 from models.dp.synthesis.spreading import Spread
 from models.dp.synthetic import Design
@@ -109,13 +109,15 @@ def test_cells_of_the_first_level_by_hand() -> None:
     a trace with a label that the model does not know adds nothing."""
     near = Spread(((0,), (0, 0, 1), (2,)), np.arange(3), np.ones(3))
     noisy = np.asarray([[1, 2, 3], [4, 5, 6], [7, 8, 9]]) * UNIT
-    cells = follows(near, ContextLevel(np.arange(3), noisy, np.asarray([1.0, 2.0, 3.0]) * UNIT), 1, {(1,): 10})
+    cells = follows(
+        near, ContextLevel(np.arange(3), noisy, np.asarray([1.0, 2.0, 3.0]) * UNIT), 1, step_weights, {(1,): 10}
+    )
     two = int(UNIT / 2**0.5) / UNIT  # two steps, each once; four of them weigh a half each
     assert cells.of.toarray().tolist() == [[0, 0.5, 0], [0, 0.5, 0], [two, 0, 0], [0, 0.5, 0], [two, 0.5, 0]]
     expected = [1, 2, 3, 6 + 10 * two, 7]
     assert cells.noisy == pytest.approx(expected), "of 0 after 0, 1 after 0, the end after 0 and 1, 0 after the start"
     assert cells.deviation == pytest.approx(np.asarray([1, 1, 1, 2, 3]) * 2**0.5)
-    without = follows(near, ContextLevel(np.arange(3), noisy, np.ones(3)), 2)
+    without = follows(near, ContextLevel(np.arange(3), noisy, np.ones(3)), 2, step_weights)
     assert without.noisy.tolist() == [1, 2, 3, 6, 7]
 
 
@@ -124,7 +126,7 @@ def test_cells_of_a_longer_context_by_hand() -> None:
     near = Spread(((0,), (0, 0, 1), (2,)), np.arange(3), np.ones(3))
     noisy = np.asarray([[1, 2, 3], [4, 5, 6]]) * UNIT
     level = ContextLevel(np.asarray([0, 6]), noisy, np.asarray([1.0, 2.0]) * UNIT)
-    cells = follows(near, level, 1, {(0,): 10}, order=2)
+    cells = follows(near, level, 1, step_weights, {(0,): 10}, order=2)
     two = int(UNIT / 2**0.5) / UNIT  # the weight of a step is that of the first level: two steps, each once
     assert cells.of.toarray().tolist() == [[0, 0.5, 0], [0, 0.5, 0], [two, 0, 0]]
     assert cells.noisy == pytest.approx([2, 4, 6 + 10 * two]), "1 after (0, 0), 0 and the end after (start, 0)"

@@ -13,7 +13,7 @@ import scipy.optimize
 from scipy.sparse import csr_array
 
 from models.dp.synthesis import fitting, flows, spreading
-from models.dp.synthesis.contexts import UNIT, ContextLevel
+from models.dp.synthesis.contexts import UNIT, ContextLevel, step_weights
 from models.dp.synthesis.fitting import Cells, fit, fitted, follows
 from models.dp.synthesis.spreading import Spread
 from tests.unit.known_noise import NoisePerKey
@@ -160,7 +160,9 @@ def test_fitted_traces_leave_as_whole_numbers() -> None:
 def test_a_frequent_case_without_events_is_counted_in_the_first_level() -> None:
     """It begins and ends at once, also where one label is declared."""
     near = Spread(((0,), ()), np.arange(2), np.ones(2))
-    cells = follows(near, ContextLevel(np.arange(2), np.zeros((2, 2), dtype=np.int64), np.ones(2) * UNIT), 4, {(): 10})
+    cells = follows(
+        near, ContextLevel(np.arange(2), np.zeros((2, 2), dtype=np.int64), np.ones(2) * UNIT), 4, step_weights, {(): 10}
+    )
     assert cells.of.toarray().tolist() == [[1, 0], [1, 0], [0, 1]]
     assert cells.noisy.tolist() == [0, 0, 10], "the end after 0, 0 after the start, the end after the start"
 

@@ -215,30 +215,31 @@ def test_a_case_that_tips_the_scale() -> None:
     common = zcdp.threshold(gaussian(epsilon, 2), DELTA / 2) - 1
     drawn = gaussian(epsilon, 2, 3 * UNIT)
     scale = drawn / 2**0.5
-    assert one == {"left"} | {("left", event) for event in around("A then B", common * UNIT, scale, common * UNIT)}
+    weight = common * 3 * UNIT // 2  # a case of three steps weighs as one of four
+    assert one == {"left"} | {("left", event) for event in around("A then B", weight, scale, weight)}
     assert other == {"taken"} | {("taken", event) for event in around("A then B", 0, scale, 0)}
     assert asked == [(gaussian(epsilon, 2), 1), (drawn, 16)]
     assert found.claim == Charge(epsilon, DELTA)
 
 
 def test_a_trace_longer_than_any() -> None:
-    """200 steps from A to C and 199 back, so each weighs about a hundredth; its cells, and the context that it may
-    open."""
+    """200 steps from A to C and 199 back of 401, so each weighs about a hundredth and the last one .15; its cells, and
+    the context that it may open."""
     one, other, asked = shown("model")
     drawn = gaussian(EPSILON, 2, 3 * UNIT, DELTA)
     scale = drawn / 2**0.5
-    weight = int(UNIT * 3 / (200**2 + 199**2 + 2) ** 0.5)
+    there, back, last = (int(UNIT * 3 / (401 * repeats) ** 0.5) for repeats in (200, 199, 1))
     assert asked[0] == (drawn, 16)
     none: Shown = set()
     for cell in ((0, 2), (2, 0), (2, 3)):
         none |= around(cell, 0, scale)
     assert one == none
     assert other == (
-        around((0, 2), 200 * weight, scale)
-        | around((2, 0), 199 * weight, scale)
-        | around((2, 3), weight, scale)
+        around((0, 2), 200 * there, scale)
+        | around((2, 0), 199 * back, scale)
+        | around((2, 3), last, scale)
         | {"A C is open"}
-        | around("A C then A", 199 * weight, scale)
+        | around("A C then A", 199 * back, scale)
     )
 
 
@@ -246,9 +247,9 @@ def test_the_longest_trace_has_400_events(monkeypatch: pytest.MonkeyPatch) -> No
     """A C two hundred times over, in one log alone, in addition to the cases that both have."""
     seen, measure = [], contexts.measure
 
-    def noted(variants: Any, counts: Any, *others: Any) -> Any:
+    def noted(variants: Any, counts: Any, *others: Any, **more: Any) -> Any:
         seen.append(dict(zip(variants, counts.tolist(), strict=True)))
-        return measure(variants, counts, *others)
+        return measure(variants, counts, *others, **more)
 
     monkeypatch.setattr(contexts, "measure", noted)
     shown("model")
@@ -268,15 +269,16 @@ def test_cases_near_a_candidate() -> None:
 
 def test_all_that_the_longest_trace_adds() -> None:
     """As much as its cells may be together in L2, to within what rounding leaves, and at the edge of a bucket of its
-    own."""
-    weight = int(UNIT * 3 / (200**2 + 199**2 + 2) ** 0.5)
-    assert (3 * UNIT) ** 2 * 0.99 < weight**2 * (200**2 + 199**2 + 2) <= (3 * UNIT) ** 2
+    own. It has 401 steps: from A to C 200, back 199, the first and the last."""
+    cells = {(0, 2): 200, (2, 0): 199, (2, 3): 1, (3, 0): 1}
+    filled = {cell: steps * int(UNIT * 3 / (401 * steps) ** 0.5) for cell, steps in cells.items()}
+    assert (3 * UNIT) ** 2 * 0.99 < sum(weight**2 for weight in filled.values()) <= (3 * UNIT) ** 2
     _, other, _ = shown("model")
     scale = gaussian(EPSILON, 2, 3 * UNIT, DELTA) / 2**0.5
-    for cell, steps in (((0, 2), 200), ((2, 0), 199), ((2, 3), 1)):
+    for cell in ((0, 2), (2, 0), (2, 3)):
         for halves in range(-4, 9):
             bound = round(halves * scale / 2)
-            assert (cell, "at least" if steps * weight >= bound else "below", bound) in other
+            assert (cell, "at least" if filled[cell] >= bound else "below", bound) in other
 
 
 def test_which_cases_are_near_a_candidate() -> None:

@@ -225,8 +225,7 @@ def test_others_take_their_place() -> None:
         assert one.traces[: len(begun)] == begun
         assert len(set(one.traces)) == len(one.traces)
         assert sum(one.drawn.values()) == 200
-        weights = np.asarray([contexts.case_weight(len(trace), 3) for trace in one.drawn])
-        cases = contexts.cases(one._level(1), one.drawn, weights)
+        cases = contexts.cases(one._level(1), one.drawn, 3, contexts.case_weights)
         assert cases == pytest.approx(90, rel=0.1)
         most = int(cases / (2 * each))
         assert len(one.drawn) > 20 > most > len(begun)

@@ -185,19 +185,19 @@ def _parts(shares: Any) -> dict[str, Fraction]:
 
 def test_shares_by_default() -> None:
     """Three tenths for times if they run; of the rest two fortieths for variants, 23 for the model and 15 for the
-    weights; below an epsilon of a half two, thirty and eight. Labels have two fortieths of those of the model, or four.
-    If releases add up: of the rest seven tenths and three."""
+    weights; below an epsilon of a half one fiftieth, 39 and ten. Labels have two fortieths of those of the model, or
+    five fiftieths. If releases add up: of the rest seven tenths and three."""
     for labels in (False, True):
         for timed in (False, True):
             rest = 1 - Fraction(3 * timed, 10)
-            usual, small = (2, 23, 15, 2), (2, 30, 8, 4)
+            usual, small = (2, 23, 15, 2), (1, 39, 10, 5)
             for epsilon, parts in ((1, usual), (Fraction(1, 2), usual), (Fraction(499, 1000), small)):
-                of_labels = parts[3] * labels
+                of_labels, whole = parts[3] * labels, 40 if parts is usual else 50
                 assert _parts(Shares.usual(labels=labels, times=timed, epsilon=Fraction(epsilon))) == {
-                    "labels": rest * Fraction(of_labels, 40),
-                    "variants": rest * Fraction(parts[0], 40),
-                    "model": rest * Fraction(parts[1] - of_labels, 40),
-                    "weights": rest * Fraction(parts[2], 40),
+                    "labels": rest * Fraction(of_labels, whole),
+                    "variants": rest * Fraction(parts[0], whole),
+                    "model": rest * Fraction(parts[1] - of_labels, whole),
+                    "weights": rest * Fraction(parts[2], whole),
                     "times": Fraction(3 * timed, 10),
                 }
     for timed in (False, True):
@@ -570,12 +570,12 @@ def test_frequent_variants_come_in_the_order_of_their_labels() -> None:
 
 
 def test_the_model_sees_the_cases_that_were_not_taken() -> None:
-    """Each level with an equal part of the model's rho."""
+    """Each level with an equal part of the model's rho. A case of two steps weighs as one of four: 3 / 2 a step."""
     source, design = EqualNoise(seed=7), Design(activities=("a", "b"), order=2, case_weight=3)
     table = VariantCounts.of(_log(*["ab"] * 9, *["b"] * 4), "ab")
     budget = _budget(model=Fraction(10**6))
     first, second = synthetic.residual_model(table, {(0, 1): 9}, design, budget, Terms.of(1, "0.1", 2), source)
-    assert first.cells.tolist() == [[0, 0, 0], [0, 0, 4 * contexts.UNIT], [0, 4 * contexts.UNIT, 0]]
+    assert first.cells.tolist() == [[0, 0, 0], [0, 0, 6 * contexts.UNIT], [0, 6 * contexts.UNIT, 0]]
     each = float(budget.rho("model")) / 2
     assert [scale for scale, _ in source.asked] == pytest.approx([3 * contexts.UNIT * 2 / (2 * each) ** 0.5] * 2)
     assert second.contexts.tolist() == [2 * 3 + 1]  # the start, then b
@@ -636,7 +636,7 @@ def test_the_order_of_the_model_by_default() -> None:
 def _like(
     drawn: dict[tuple[int, ...], int], cases: float, level: ContextLevel, sample: int
 ) -> tuple[dict[tuple[int, ...], int], float]:
-    design = Design(case_weight=100, sample=sample)
+    design = Design(case_weight=2, sample=sample)  # steps of cases with at most four of them weigh 1
     return synthetic.like_level(drawn, cases, level, design, EqualNoise(seed=7), spreading.POOL)
 
 
@@ -653,11 +653,11 @@ def test_drawn_traces_are_as_frequent_as_the_first_level_says() -> None:
 
 
 def test_what_the_first_level_does_not_distinguish_stays_as_it_was_drawn() -> None:
-    """Two traces of the same steps in another order: three of one were drawn for each of the other."""
+    """Two traces of the same six steps in another order: three of one were drawn for each of the other."""
     one, other = (0, 1, 0, 2, 0), (0, 2, 0, 1, 0)
     cells = np.zeros((4, 4), dtype=np.int64)
     for before, after in ((3, 0), (0, 1), (1, 0), (0, 2), (2, 0), (0, 3)):
-        cells[before, after] = 90 * UNIT
+        cells[before, after] = round(90 * UNIT * 2 / 6**0.5)
     found, total = _like({one: 30, other: 10}, 40.0, _level(cells.tolist(), UNIT / 100), 400)
     assert total == pytest.approx(90, abs=0.1)
     assert (found[one], found[other]) == (pytest.approx(300, abs=1), pytest.approx(100, abs=1))
@@ -788,10 +788,10 @@ def _of_level(level: ContextLevel, epsilon: str, sample: int) -> tuple[dict[tupl
 
 @pytest.mark.parametrize(
     ("epsilon", "prices", "is_kept"),
-    [("0.49", 0.9, False), ("0.49", 1.1, True), ("0.5", 1.3, False), ("0.5", 1.5, True)],
+    [("0.49", 1.05, False), ("0.49", 1.25, True), ("0.5", 1.3, False), ("0.5", 1.5, True)],
 )
 def test_a_cell_costs_more_from_an_epsilon_of_a_half_on(epsilon: str, prices: float, is_kept: bool) -> None:
-    """A step is in the model if it has more than one price below that epsilon, and 1.4 prices from there on."""
+    """A step is in the model if it has more than 1.15 prices below that epsilon, and 1.4 prices from there on."""
     scale = 100 * UNIT
     price = 2**0.5 * math.log(3) / 2 * scale
     sure, rare = 1_000 * UNIT, round(prices * price)
@@ -809,6 +809,53 @@ def test_the_variants_of_a_model_decide_the_pool_and_which_cells_are_dropped() -
     assert _of_level(few, "0.5", 50)[1:] == (spreading.POOL, 1.0)
     for level in (many, few):
         assert _of_level(level, "0.49", 50)[1:] == (spreading.POOL, 2.0)
+
+
+def _models_of(levels: list[ContextLevel], monkeypatch: pytest.MonkeyPatch) -> list[list[ContextLevel]]:
+    """Draw a sample of levels over two labels, and return the levels of each model that it is drawn from."""
+    seen, plain = [], contexts.Model.of
+
+    def noted(of_model: Any) -> Any:
+        seen.append(list(of_model))
+        return plain(of_model)
+
+    monkeypatch.setattr(contexts.Model, "of", noted)
+    design = Design(activities=("a", "b"), sample=500)
+    drawn, _, _ = synthetic.model_sample(levels, design, EqualNoise(seed=7), is_small=False)
+    assert sum(drawn.values()) == pytest.approx(500, abs=1)
+    return seen
+
+
+def test_longer_contexts_are_those_of_a_model_of_numbers_of_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A hundred cases "aaab": of five steps two are from a to a. They weigh the root of two times as much as one step,
+    and about twice as much in the second model, by traces like these; there is none without longer contexts."""
+    variant, cases = [(0, 0, 0, 1)], np.asarray([100])
+    budget = _budget(model=Fraction(10**12))
+    table = VariantCounts.of(_log(*["aaab"] * 100), "ab")
+    assert (list(table.variants), table.counts.tolist()) == (variant, cases.tolist())
+    design = Design(activities=("a", "b"), order=2)
+    levels = synthetic.residual_model(table, {}, design, budget, Terms.of(1, "0.1"), EqualNoise(seed=7))
+    as_measured, in_steps = _models_of(levels, monkeypatch)
+    for level, expected in ((as_measured[0], 2**0.5), (in_steps[0], 2.0)):
+        cells = level.cells
+        assert cells[0, 0] / cells[2, 0] == pytest.approx(expected, rel=0.1)
+        assert cells[0, 1] == pytest.approx(cells[2, 0], rel=0.1)
+    assert as_measured[1] is levels[1]
+    assert in_steps[1].contexts.tolist() == levels[1].contexts.tolist()
+    monkeypatch.undo()
+    assert len(_models_of(levels[:1], monkeypatch)) == 1
+
+
+def test_below_an_epsilon_of_a_half_longer_contexts_have_a_larger_pool() -> None:
+    """Than one level alone, whose rare traces are of noise."""
+    first = _level([[0, 0, 9 * UNIT], [0, 0, 0], [9 * UNIT, 0, 0]], 1e-3)
+    second = ContextLevel(np.asarray([2 * 3]), np.asarray([[0, 0, 9 * UNIT]]), np.asarray([1e-3]))
+    design = Design(activities=("a", "b"), sample=50)
+    pools = [
+        synthetic.model_sample(levels, design, EqualNoise(seed=7), is_small=True)[2]
+        for levels in ([first], [first, second])
+    ]
+    assert pools == [2_000, 5_000]
 
 
 def test_the_cells_of_a_release_are_dropped_as_its_list_says(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -954,7 +1001,8 @@ def test_too_many_events_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("decisive", [1, 2])
 def test_released_cases_agree_with_every_level(decisive: int) -> None:
-    """300 cases are "ab" and 100 "ba" by one level of the model; the other one and the counts of stage 3 are noise."""
+    """300 cases are "ab" and 100 "ba" by one level of the model; the other one and the counts of stage 3 are noise.
+    With a bound of 2 each of their three steps weighs 1."""
     one, other = (0, 1), (1, 0)
     scales = [UNIT / 100 if order == decisive else 1e5 * UNIT for order in (1, 2)]
     first = _level([[0, 300 * UNIT, 100 * UNIT], [100 * UNIT, 0, 300 * UNIT], [300 * UNIT, 100 * UNIT, 0]], scales[0])
@@ -962,7 +1010,7 @@ def test_released_cases_agree_with_every_level(decisive: int) -> None:
     cells = np.asarray([[0, 300 * UNIT, 0], [100 * UNIT, 0, 0]], dtype=np.int64)
     second = ContextLevel(np.asarray([2 * 3 + 0, 2 * 3 + 1]), cells, np.full(2, scales[1]))
     listed = synthetic.CandidateList([one, other], ("a", "b"), {}, pool=9)
-    found = dict(listed.fitted(np.asarray([200, 200]), 1e5, [first, second], {}, 100, EqualNoise(seed=7)))
+    found = dict(listed.fitted(np.asarray([200, 200]), 1e5, [first, second], {}, 2, EqualNoise(seed=7)))
     assert found == {one: pytest.approx(300, abs=2), other: pytest.approx(100, abs=2)}
 
 
@@ -1066,11 +1114,26 @@ def _pair(terms: Terms, design: Design) -> tuple[Fraction, Fraction]:
     return sum(gaussian, start=NONE), sum((draw.epsilon for draw in draws if draw.kind == "pure"), start=NONE)
 
 
-@pytest.mark.parametrize(("epsilon", "delta"), [("0.5", "1e-4"), ("1", "1e-6"), ("4", "1e-9")])
-def test_a_series_of_each_case_once_keeps_its_promise_if_shares_change(epsilon: str, delta: str) -> None:
+LARGE_BEFORE_129 = Shares(NONE, Fraction(1, 10), Fraction(9, 20), Fraction(9, 20), NONE)
+SMALL_BEFORE_130 = Shares(NONE, Fraction(1, 20), Fraction(3, 4), Fraction(1, 5), NONE)
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta", "former"),
+    [
+        ("0.5", "1e-4", LARGE_BEFORE_129),
+        ("1", "1e-6", LARGE_BEFORE_129),
+        ("4", "1e-9", LARGE_BEFORE_129),
+        ("0.01", "1e-4", SMALL_BEFORE_130),
+        ("0.1", "1e-6", SMALL_BEFORE_130),
+        ("0.49", "1e-9", SMALL_BEFORE_130),
+    ],
+)
+def test_a_series_of_each_case_once_keeps_its_promise_if_shares_change(
+    epsilon: str, delta: str, former: Shares
+) -> None:
     """Some cases of a person leave before an upgrade, with the former default shares, and the others after it."""
     terms, names = Terms.of(epsilon, delta), ("a", "b")
-    former = Shares(NONE, Fraction(1, 10), Fraction(9, 20), Fraction(9, 20), NONE)
     before, pure_before = _pair(terms, Design(activities=names, shares=former))
     after, pure_after = _pair(terms, Design(activities=names))
     assert before != after

@@ -248,7 +248,9 @@ def test_longer_contexts_without_noise_of_their_own_are_caught() -> None:
 
 def test_weights_without_a_cap_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """Planted bug: every step of a long case counts in full."""
-    monkeypatch.setattr(contexts, "step_weights", lambda variants, labels, bound: np.full(len(variants), contexts.UNIT))
+    monkeypatch.setattr(
+        contexts, "root_weights", lambda steps, bound, order: np.full(len(steps.variant), contexts.UNIT)
+    )
     finding, _ = _finding("model", 200)
     assert finding.refutes(1.0)
     assert LONG > 100  # the victim's case is long enough to be seen at all

@@ -96,7 +96,9 @@ def test_half_the_scale_of_the_cases_is_caught() -> None:
 
 def test_steps_without_a_cap_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """Planted bug: every step of a long case counts in full."""
-    monkeypatch.setattr(contexts, "step_weights", lambda variants, labels, bound: np.full(len(variants), contexts.UNIT))
+    monkeypatch.setattr(
+        contexts, "step_weights", lambda steps, bound, order: np.full(len(steps.variant), contexts.UNIT)
+    )
     assert _finding("steps", 200).refutes(1.0)
 
 
@@ -107,7 +109,7 @@ def test_noise_of_the_least_case_weight_is_caught(stage: str, runs: int, monkeyp
     plain = process_map.measure_steps
 
     def narrow(table: Any, budget: Any, terms: Any, design: Any, draw: Any) -> contexts.ContextLevel:
-        monkeypatch.setattr(contexts, "step_weights", lambda variants, labels, _: weights(variants, labels, 24))
+        monkeypatch.setattr(contexts, "step_weights", lambda steps, _, order: weights(steps, 24, order))
         level = plain(table, budget, terms, replace(design, case_weight=3), draw)
         monkeypatch.setattr(contexts, "step_weights", weights)
         return level

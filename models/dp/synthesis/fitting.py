@@ -15,7 +15,7 @@ Not guaranteed: that the true cases have the least sum, or that it is reached: `
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -23,7 +23,7 @@ import numpy as np
 
 from models.content_free import content_free
 from models.dp.noise import NoiseSource
-from models.dp.synthesis.contexts import LAPLACE, UNIT, ContextLevel, VariantSteps, step_weights
+from models.dp.synthesis.contexts import LAPLACE, UNIT, ContextLevel, VariantSteps, Weigh
 from models.dp.synthesis.spreading import Spread
 from models.dp.synthesis.table import Variant
 from models.eventlog import Floats, Ints
@@ -96,16 +96,12 @@ def fit(near: Spread, cells: Sequence[Cells], draw: NoiseSource, faith: float = 
     return near.whole_cases(fitted(near.cases, cells, faith), draw) if near.traces else []
 
 
-Weigh = Callable[[Sequence[Variant], int, int], Ints]
-"""From traces, the number of labels and the bound to the weight of each step of a case, as the level was measured."""
-
-
 def follows(
     near: Spread,
     level: ContextLevel,
     bound: int,
+    weigh: Weigh,
     counted: Mapping[Variant, int] | None = None,
-    weigh: Weigh = step_weights,
     order: int = 1,
 ) -> Cells:
     """Return the cells of a level that some trace contributes to.
@@ -118,10 +114,10 @@ def follows(
         Noisy level of the context model.
     bound
         The most that one case adds to the level (B).
-    counted
-        Noisy counts of frequent variants. The model did not measure their cases, so they are added to the noisy cells.
     weigh
         Weights of steps, as the level was measured.
+    counted
+        Noisy counts of frequent variants. The model did not measure their cases, so they are added to the noisy cells.
     order
         Number of labels of a context.
     """
@@ -163,11 +159,12 @@ def _steps(traces: Sequence[Variant], level: ContextLevel, order: int, bound: in
     has_all_labels = [max(trace, default=0) < labels for trace in traces]
     seen = [trace if is_complete else () for trace, is_complete in zip(traces, has_all_labels, strict=True)]
     steps = VariantSteps.of(seen, labels)
-    weights = weigh(seen, labels, bound) * np.asarray(has_all_labels, dtype=np.int64) / UNIT
+    is_counted = np.asarray(has_all_labels, dtype=np.int64)[steps.variant]
+    weights = weigh(steps, bound, order) * is_counted / UNIT
     row, is_open = steps.rows(contexts, order)
     place = row[is_open] * (labels + 1) + steps.after[is_open]
     variant = steps.variant[is_open]
-    return csr_array((weights[variant], (place, variant)), shape=(len(contexts) * (labels + 1), len(traces)))
+    return csr_array((weights[is_open], (place, variant)), shape=(len(contexts) * (labels + 1), len(traces)))
 
 
 def fitted(prior: Floats, cells: Sequence[Cells], faith: float = FAITH) -> Floats:

@@ -1,11 +1,11 @@
 """Flow conservation: noisy cells of the first level of a context model are made to fit each other.
 
-Every step of a case weighs the same. So in the true cells of the first level the steps into a label and the
-steps out of it add up to the same, and so do all starts and all ends. Noise breaks this equality, and
-restoring it takes noise away. The result has cells that keep the equality, are not below 0, and are nearest
-to the noisy ones less a price on each (least squares with a price on nonzero cells, the lasso: Tibshirani
-1996). It reads noisy cells alone, so it is post-processing, which costs no epsilon (Hay et al. 2010,
-"Boosting the accuracy of differentially private histograms through consistency").
+In numbers of steps, what enters a label adds up to what leaves it, and so do all starts and all ends. The same holds
+for the true cells of a first level in which every step of a case weighs the same (`step_weights`), and about so for
+`root_weights`. Noise breaks this equality, and restoring it takes noise away. The result has cells that keep the
+equality, are not below 0, and are nearest to the noisy ones less a price on each (least squares with a price on nonzero
+cells, the lasso: Tibshirani 1996). It reads noisy cells alone, so it is post-processing, which costs no epsilon (Hay et
+al. 2010, "Boosting the accuracy of differentially private histograms through consistency").
 
 With potentials u the solution is max(0, noisy - price + u_a - u_b) in the cell (a, b), and u has the least sum of
 squares of that (the dual problem, smooth and convex in as many unknowns as there are labels).
@@ -29,7 +29,7 @@ MOST_WORK = 10**9
 Vector = np.ndarray[tuple[int], np.dtype[np.float64]]
 
 
-def balanced(level: ContextLevel, price: float | None = None) -> ContextLevel:
+def balanced(level: ContextLevel, price: float | None = None, ratios: Floats | None = None) -> ContextLevel:
     """Return a first level without the noise that contradicts a flow of cases.
 
     The level is int64[A + 1, A + 1]; start and end are the same row and column. The scale of the result is 0: none of
@@ -39,13 +39,16 @@ def balanced(level: ContextLevel, price: float | None = None) -> ContextLevel:
     ----------
     price : float, optional
         In scales of the noise; ln(A + 1) / 2 by default, since more cells are filled by noise alone if there are more.
+    ratios : float64[A + 1, A + 1], optional
+        Factors of the cells less the price, which turn weights of steps into numbers of steps.
     """
     each = np.log(len(level.contexts)) / 2 if price is None else price
-    cells = circulation(level.cells - each * level.scale[:, None])
+    priced = level.cells - each * level.scale[:, None]
+    cells = circulation(priced if ratios is None else priced * ratios)
     return ContextLevel(level.contexts, np.rint(cells).astype(np.int64), np.zeros(len(level.scale)))
 
 
-def thinned(level: ContextLevel, factor: float = 1.0) -> ContextLevel:
+def thinned(level: ContextLevel, factor: float = 1.0, ratios: Floats | None = None) -> ContextLevel:
     """Run `balanced` on a level with Gaussian noise, at a price of `factor` ln(A + 1) / 2 deviations.
 
     Parameters
@@ -54,8 +57,10 @@ def thinned(level: ContextLevel, factor: float = 1.0) -> ContextLevel:
         A level with Gaussian noise.
     factor
         Multiple of the price.
+    ratios
+        As `balanced` takes them.
     """
-    return balanced(level, factor * LAPLACE * np.log(len(level.contexts)) / 2)
+    return balanced(level, factor * LAPLACE * np.log(len(level.contexts)) / 2, ratios)
 
 
 def circulation(matrix: Floats) -> Floats:

@@ -373,8 +373,9 @@ class _VariantsAndModel:
         cell = int(level.cells[0, 1])
         kind = "taken" if frequent else "left"
         yield kind
-        # If the variant is not taken, the model sees its cases, of which there are about as many as the threshold.
-        around = 0 if frequent else (self.threshold - 1) * contexts.UNIT
+        # If the variant is not taken, the model sees its cases, of which there are about as many as the threshold. A
+        # step of a case of so few steps weighs half of B (`contexts.root_weights`).
+        around = 0 if frequent else (self.threshold - 1) * self.design.case_weight * contexts.UNIT // 2
         for event in _buckets("A then B", cell, float(level.scale[0]), around):
             yield kind, event
 
@@ -389,7 +390,15 @@ class _Cells:
     def __call__(self, log: EventLog) -> Events:
         table = VariantCounts.of(log, NAMES)
         each = [rho_of(self.epsilon, self.delta) / 2] * 2
-        first, second = contexts.measure(table.variants, table.counts, len(NAMES), each, self.bound, self.draw)
+        first, second = contexts.measure(
+            table.variants,
+            table.counts,
+            len(NAMES),
+            each,
+            self.bound,
+            self.draw,
+            weigh=contexts.root_weights,
+        )
         yield from _level_events(first)
         row = np.flatnonzero(second.contexts == 0 * 4 + 2)  # after A C
         for place in row.tolist():

@@ -49,8 +49,8 @@ from models.dp.privacy_loss import gaussian_part, scale_at
 from models.dp.series import Accumulated
 from models.dp.strict import MAX_EVENTS, StrictRelease, Terms, assembled, ordinal_rows
 from models.dp.synthesis import candidates, contexts, times
-from models.dp.synthesis.contexts import UNIT, ContextLevel, Model, VariantSteps
-from models.dp.synthesis.fitting import Weigh, fit, follows, nearby
+from models.dp.synthesis.contexts import UNIT, ContextLevel, Model, VariantSteps, Weigh
+from models.dp.synthesis.fitting import fit, follows, nearby
 from models.dp.synthesis.flows import balanced
 from models.dp.synthesis.labels import LabelRule
 from models.dp.synthesis.spreading import Spread
@@ -348,14 +348,14 @@ class _NoisyCounts:
         A level opens by the counts of the level above so far.
         """
         steps = VariantSteps.of(table.variants, self.labels)
-        weights = self._step_weights(table.variants, self.labels, self.design.case_weight) * table.counts
-        of_step = weights[steps.variant]
+        cases_of_step = table.counts[steps.variant]
         for order in range(1, self.design.order + 1):
             self._open(order, draw)
             keys = np.asarray(self.opened[order - 1], dtype=np.int64)
             rank = np.argsort(keys)
+            weights = self._step_weights(steps, self.design.case_weight, order) * cases_of_step
             true = np.zeros((len(keys), self.labels + 1), dtype=np.int64)
-            true[rank] = contexts.true_cells(steps, of_step, keys[rank], order)
+            true[rank] = contexts.true_cells(steps, weights, keys[rank], order)
             self.cells[order - 1].add(number, true.ravel(), draw)
 
     @property
@@ -409,8 +409,7 @@ class _NoisyCounts:
         fitted = [balanced(levels[0]), *levels[1:]]
         drawn = Model.of(fitted, DROP).sample(self.design.sample, self.design.max_length, draw)
         self.drawn = drawn
-        weights = self._step_weights(list(drawn), self.labels, self.design.case_weight)
-        cases = contexts.cases(levels[0], drawn, weights)
+        cases = contexts.cases(levels[0], drawn, self.design.case_weight, self._step_weights)
 
         # As many candidates as there are cases enough for.
         affordable = max(int(cases / (CASES_A_CELL * self.weights.next_scale)), 1)
@@ -443,7 +442,7 @@ class _NoisyCounts:
         near, count_of_trace = Spread.of(cells, self.traces, self.drawn, draw), dict(cells)
         counts = np.asarray([count_of_trace.get(trace, 0) for trace in self.traces], dtype=np.int64)
         weights = nearby(near, counts, self.weights.total_scale)
-        follow = follows(near, self._level(1), self.design.case_weight, weigh=self._step_weights)
+        follow = follows(near, self._level(1), self.design.case_weight, self._step_weights)
         return fit(near, [weights, follow], draw)
 
     def state(self) -> dict[str, Any]:

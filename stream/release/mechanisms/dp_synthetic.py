@@ -163,8 +163,9 @@ class DpSynthetic(StagedMechanism):
     activities), and fewer if noisy counts are too weak (docs/synthetic.md). Set it when a step depends on more than the
     three before it, and the log is large (higher), or a build takes too long (lower)."""
     case_weight: int = Field(default=3, ge=1)
-    """The most that one case adds to a level of the model: steps of longer cases weigh less. Set it when most cases
-    have far more than ten steps (higher), or fewer (lower, for less noise)."""
+    """The most that one case adds to a level of the model with `accumulate`, and to the histograms of times: steps of
+    longer cases weigh less. Without both it changes nothing. Set it when most cases have far more than ten steps
+    (higher), or fewer (lower, for less noise)."""
     traces: int = Field(default=1_000, ge=1)
     """Number of traces of the model; each case is counted for the nearest one. Set it when a log has far more than a
     thousand typical paths, or a build takes too long."""

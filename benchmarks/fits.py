@@ -82,7 +82,9 @@ def _round(table: VariantCounts, epsilon: str, order: int) -> dict[str, tuple[fl
     frequent = frequent_variants(table, budget, terms, source)
     levels = residual_model(table, frequent, design, budget, terms, source)
     is_small = terms.epsilon < SMALL
-    balanced_level = thinned(levels[0], SMALL_EPSILON_PRICE if is_small else LARGE_EPSILON_PRICE)
+    balanced_level = thinned(
+        levels[0], (1.0 if len(levels) == 1 else SMALL_EPSILON_PRICE) if is_small else LARGE_EPSILON_PRICE
+    )
     firsts = {"dropped": _dropped(levels[0]), "balanced": balanced_level}
     rows: dict[str, tuple[float, ...]] = {}
     for name, first in firsts.items():

@@ -116,11 +116,12 @@ LARGE_EPSILON_PRICE = 1.4
 """Factor of the price of the first level (`thinned`) from `SMALL` on: traces of few and sure steps are nearer to the
 cases."""
 
-SMALL_EPSILON_PRICE = 1.15
-"""The same below `SMALL`, where a higher price leaves out steps that the weights cannot bring back."""
+SMALL_EPSILON_PRICE = 1.2
+"""The same below `SMALL`, if longer contexts were measured. One level alone has a price of 1 there: a higher one leaves
+out steps that the weights cannot bring back."""
 
 SMALL_EPSILON_POOL = 5_000
-"""Draws that cases are spread over below `SMALL`, if longer contexts were measured."""
+"""Most draws that cases are spread over below `SMALL`, if longer contexts were measured."""
 
 SURE_SCALE = 22.5
 """Scale of the noise of the weights up to which the last fit gives its prior the weight `FAITH`. The prior is spread
@@ -142,25 +143,25 @@ class Shares:
     def usual(cls, *, labels: bool, times: bool, epsilon: Fraction = SMALL) -> Shares:
         """Return the default shares; they read no data.
 
-        Three tenths go to times if bounds are declared. The other stages divide what remains in these proportions:
+        Three tenths go to times if bounds are declared. The other stages divide what remains in fortieths:
 
         =============  ========  =====  =======  ======
         epsilon        variants  model  weights  labels
         =============  ========  =====  =======  ======
         >= `SMALL`     2         23     15       2
-        below          1         39     10       5
+        below          2         30     8        4
         =============  ========  =====  =======  ======
 
         The part of labels is taken from that of the model if labels are selected, since both divide one rho.
         """
         timed = Fraction(3, 10) if times else Fraction(0)
+        part = (1 - timed) / 40
         if epsilon >= SMALL:
             variants, model, weights, selected = 2, 23, 15, 2
         else:
-            variants, model, weights, selected = 1, 39, 10, 5
+            variants, model, weights, selected = 2, 30, 8, 4
         if not labels:
             selected = 0
-        part = (1 - timed) / (variants + model + weights)
         return cls(
             labels=part * selected,
             variants=part * variants,
@@ -855,15 +856,17 @@ def model_sample(
     pool : int
         How many draws are weighted, and how many the cases of candidates are spread over.
     """
-    price = SMALL_EPSILON_PRICE if is_small else LARGE_EPSILON_PRICE
+    price = LARGE_EPSILON_PRICE
+    if is_small:
+        price = 1.0 if len(levels) == 1 else SMALL_EPSILON_PRICE
     first = thinned(levels[0], price)
 
     def draw_from(of_model: Sequence[contexts.ContextLevel]) -> tuple[dict[Variant, int], float, int]:
         drawn = contexts.Model.of(of_model).sample(design.sample, design.max_length, draw)
         pool = pool_size(drawn)
         if is_small:
-            # Most rare traces are of noise here, so a larger pool of them brings nothing nearer.
-            pool = POOL if len(levels) == 1 else SMALL_EPSILON_POOL
+            # Most rare traces of one level alone are of noise here, so a larger pool of them brings nothing nearer.
+            pool = POOL if len(levels) == 1 else min(pool, SMALL_EPSILON_POOL)
         cases = contexts.cases(first, drawn, design.case_weight, contexts.root_weights)
         return *like_level(drawn, cases, levels[0], design, draw, pool), pool
 

@@ -185,19 +185,19 @@ def _parts(shares: Any) -> dict[str, Fraction]:
 
 def test_shares_by_default() -> None:
     """Three tenths for times if they run; of the rest two fortieths for variants, 23 for the model and 15 for the
-    weights; below an epsilon of a half one fiftieth, 39 and ten. Labels have two fortieths of those of the model, or
-    five fiftieths. If releases add up: of the rest seven tenths and three."""
+    weights; below an epsilon of a half two, thirty and eight. Labels have two fortieths of those of the model, or four.
+    If releases add up: of the rest seven tenths and three."""
     for labels in (False, True):
         for timed in (False, True):
             rest = 1 - Fraction(3 * timed, 10)
-            usual, small = (2, 23, 15, 2), (1, 39, 10, 5)
+            usual, small = (2, 23, 15, 2), (2, 30, 8, 4)
             for epsilon, parts in ((1, usual), (Fraction(1, 2), usual), (Fraction(499, 1000), small)):
-                of_labels, whole = parts[3] * labels, 40 if parts is usual else 50
+                of_labels = parts[3] * labels
                 assert _parts(Shares.usual(labels=labels, times=timed, epsilon=Fraction(epsilon))) == {
-                    "labels": rest * Fraction(of_labels, whole),
-                    "variants": rest * Fraction(parts[0], whole),
-                    "model": rest * Fraction(parts[1] - of_labels, whole),
-                    "weights": rest * Fraction(parts[2], whole),
+                    "labels": rest * Fraction(of_labels, 40),
+                    "variants": rest * Fraction(parts[0], 40),
+                    "model": rest * Fraction(parts[1] - of_labels, 40),
+                    "weights": rest * Fraction(parts[2], 40),
                     "times": Fraction(3 * timed, 10),
                 }
     for timed in (False, True):
@@ -788,10 +788,10 @@ def _of_level(level: ContextLevel, epsilon: str, sample: int) -> tuple[dict[tupl
 
 @pytest.mark.parametrize(
     ("epsilon", "prices", "is_kept"),
-    [("0.49", 1.05, False), ("0.49", 1.25, True), ("0.5", 1.3, False), ("0.5", 1.5, True)],
+    [("0.49", 0.9, False), ("0.49", 1.1, True), ("0.5", 1.3, False), ("0.5", 1.5, True)],
 )
 def test_a_cell_costs_more_from_an_epsilon_of_a_half_on(epsilon: str, prices: float, is_kept: bool) -> None:
-    """A step is in the model if it has more than 1.15 prices below that epsilon, and 1.4 prices from there on."""
+    """A step is in the model if it has more than one price below that epsilon, and 1.4 prices from there on."""
     scale = 100 * UNIT
     price = 2**0.5 * math.log(3) / 2 * scale
     sure, rare = 1_000 * UNIT, round(prices * price)
@@ -846,16 +846,28 @@ def test_longer_contexts_are_those_of_a_model_of_numbers_of_steps(monkeypatch: p
     assert len(_models_of(levels[:1], monkeypatch)) == 1
 
 
-def test_below_an_epsilon_of_a_half_longer_contexts_have_a_larger_pool() -> None:
-    """Than one level alone, whose rare traces are of noise."""
-    first = _level([[0, 0, 9 * UNIT], [0, 0, 0], [9 * UNIT, 0, 0]], 1e-3)
-    second = ContextLevel(np.asarray([2 * 3]), np.asarray([[0, 0, 9 * UNIT]]), np.asarray([1e-3]))
+@pytest.mark.parametrize(("prices", "is_kept"), [(1.1, False), (1.3, True)])
+def test_below_an_epsilon_of_a_half_a_cell_costs_more_with_longer_contexts(prices: float, is_kept: bool) -> None:
+    """1.2 prices, not one; the contexts hold no step."""
+    scale = 100 * UNIT
+    sure, rare = 1_000 * UNIT, round(prices * 2**0.5 * math.log(3) / 2 * scale)
+    first = _level([[0, 0, sure], [0, 0, rare], [sure, rare, 0]], scale)
+    second = ContextLevel(np.zeros(0, dtype=np.int64), np.zeros((0, 3), dtype=np.int64), np.zeros(0))
+    design = Design(activities=("a", "b"), sample=2_000)
+    drawn, _, _ = synthetic.model_sample([first, second], design, EqualNoise(seed=7), is_small=True)
+    assert set(drawn) == ({(0,), (1,)} if is_kept else {(0,)})
+
+
+def test_below_an_epsilon_of_a_half_many_variants_of_longer_contexts_have_a_larger_pool() -> None:
+    """Than one level alone, whose rare traces are of noise; and than few variants, of which most draws repeat one."""
+    many = _level([[97 * UNIT, 0, 3 * UNIT], [0, 0, 0], [3 * UNIT, 0, 0]], 1e-3)
+    few = _level([[0, 0, 9 * UNIT], [0, 0, 0], [9 * UNIT, 0, 0]], 1e-3)
+    second = ContextLevel(np.zeros(0, dtype=np.int64), np.zeros((0, 3), dtype=np.int64), np.zeros(0))
     design = Design(activities=("a", "b"), sample=50)
-    pools = [
-        synthetic.model_sample(levels, design, EqualNoise(seed=7), is_small=True)[2]
-        for levels in ([first], [first, second])
-    ]
-    assert pools == [2_000, 5_000]
+    pools = {}
+    for name, levels in {"one": [many], "many": [many, second], "few": [few, second]}.items():
+        pools[name] = synthetic.model_sample(levels, design, EqualNoise(seed=7), is_small=True)[2]
+    assert pools == {"one": 2_000, "many": 5_000, "few": 2_000}
 
 
 def test_the_cells_of_a_release_are_dropped_as_its_list_says(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -1114,26 +1126,11 @@ def _pair(terms: Terms, design: Design) -> tuple[Fraction, Fraction]:
     return sum(gaussian, start=NONE), sum((draw.epsilon for draw in draws if draw.kind == "pure"), start=NONE)
 
 
-LARGE_BEFORE_129 = Shares(NONE, Fraction(1, 10), Fraction(9, 20), Fraction(9, 20), NONE)
-SMALL_BEFORE_130 = Shares(NONE, Fraction(1, 20), Fraction(3, 4), Fraction(1, 5), NONE)
-
-
-@pytest.mark.parametrize(
-    ("epsilon", "delta", "former"),
-    [
-        ("0.5", "1e-4", LARGE_BEFORE_129),
-        ("1", "1e-6", LARGE_BEFORE_129),
-        ("4", "1e-9", LARGE_BEFORE_129),
-        ("0.01", "1e-4", SMALL_BEFORE_130),
-        ("0.1", "1e-6", SMALL_BEFORE_130),
-        ("0.49", "1e-9", SMALL_BEFORE_130),
-    ],
-)
-def test_a_series_of_each_case_once_keeps_its_promise_if_shares_change(
-    epsilon: str, delta: str, former: Shares
-) -> None:
+@pytest.mark.parametrize(("epsilon", "delta"), [("0.5", "1e-4"), ("1", "1e-6"), ("4", "1e-9")])
+def test_a_series_of_each_case_once_keeps_its_promise_if_shares_change(epsilon: str, delta: str) -> None:
     """Some cases of a person leave before an upgrade, with the former default shares, and the others after it."""
     terms, names = Terms.of(epsilon, delta), ("a", "b")
+    former = Shares(NONE, Fraction(1, 10), Fraction(9, 20), Fraction(9, 20), NONE)
     before, pure_before = _pair(terms, Design(activities=names, shares=former))
     after, pure_after = _pair(terms, Design(activities=names))
     assert before != after

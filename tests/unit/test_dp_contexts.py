@@ -462,6 +462,19 @@ def test_repeats_are_the_steps_of_a_case_that_are_alike(traces: list[tuple[int, 
     assert all(want in (None, found) for want, found in zip(expected, repeats, strict=True))
 
 
+@given(st.lists(TRACE, min_size=2, max_size=4), st.integers(1, 3))
+def test_the_weights_of_a_case_do_not_depend_on_other_cases(traces: list[tuple[int, ...]], order: int) -> None:
+    """What is counted of a trace among others is what is counted of it alone: the bound of a person needs it."""
+    for weigh in (contexts.case_weights, contexts.step_weights, contexts.root_weights):
+        together = contexts.VariantSteps.of(traces, 4)
+        weights = weigh(together, 3, order)
+        for place, trace in enumerate(traces):
+            alone = contexts.VariantSteps.of([trace], 4)
+            has_all_labels = alone.place >= order - 1
+            found = weights[together.variant == place][has_all_labels]
+            assert found.tolist() == weigh(alone, 3, order)[has_all_labels].tolist()
+
+
 @pytest.mark.parametrize("bound", [1, 3, 7])
 def test_a_root_weight_is_as_large_as_its_bound_allows(bound: int) -> None:
     """B / sqrt(L n), rounded down, and L is 4 for a shorter case: by hand for four traces of one label."""

@@ -152,6 +152,8 @@ class VariantSteps:
 
     def repeats(self, order: int) -> Ints:
         """Return how often the variant takes each step, with the last `order` labels before it: int64[S]."""
+        # The key of a step with too few labels reaches into the case before. It is never that of a step with enough
+        # labels, whose weight would then depend on another case: the start is among its last labels, at another place.
         keys, _ = self.keys(order)
         _, code = np.unique(keys * (self.labels + 1) + self.after, return_inverse=True)
         in_variant = self.variant * len(code) + code

@@ -117,7 +117,7 @@ def items(log: EventLog, knowledge: Knowledge) -> Column:
     log
         The log.
     knowledge
-        What the adversary knows of an event.
+        Attributes of an event that the adversary knows.
 
     Returns
     -------

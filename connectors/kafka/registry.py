@@ -138,7 +138,7 @@ def require_library(module: str, feature: str) -> None:
     module
         Import name of the library.
     feature
-        What needs it, with which the message begins.
+        Feature that needs it, with which the message begins.
 
     Raises
     ------

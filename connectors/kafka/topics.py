@@ -426,7 +426,7 @@ class Permission:
         bootstrap
             Addresses of the brokers.
         principal
-            Who gets the permission, such as `User:veilstream`.
+            Principal that gets the permission, such as `User:veilstream`.
         """
         words = ["kafka-acls.sh", "--bootstrap-server", bootstrap, "--add", "--allow-principal", principal]
         for operation in self.operations:
@@ -575,6 +575,6 @@ def acl_commands(needed_permissions: Sequence[Permission], source: Source, princ
     source
         Configuration of the broker.
     principal
-        Who gets them, such as `User:veilstream`.
+        Principal that gets them, such as `User:veilstream`.
     """
     return [permission.command(source.bootstrap, principal) for permission in needed_permissions]

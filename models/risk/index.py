@@ -334,7 +334,7 @@ def mark_different(
     column, before
         Value of each event, of this log and of the log before.
     starts, starts_before
-        Where the events of each case begin, in this log and in the log before.
+        Place of the first event of each case, in this log and in the log before.
     former
         int64[C], the case before that each case continues.
     changed

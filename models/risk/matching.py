@@ -137,7 +137,7 @@ def rarest_first(items: Ints, size: int, offsets: Whole) -> None:
     items, size
         The items, and how many they are.
     offsets
-        Where the posting list of each item begins.
+        Place at which the posting list of each item begins.
     """
     for k in range(1, size):
         item = items[k]

@@ -200,7 +200,7 @@ def sentences(result: Mapping[str, Any]) -> list[str]:
     Parameters
     ----------
     result
-        What `compare` returned.
+        The result of `compare`.
     """
     from models.utility.mining import readable
 

@@ -155,7 +155,7 @@ def test_a_daemon_states_why_no_connection_is_made(
     client = LogClient(Source(topics=("t",), bootstrap="broker:9092"))
 
     def connect(_self: LogClient) -> None:
-        logging.getLogger("kafka.net.manager").warning("Connection failed: %s", failed)
+        logging.getLogger("kafka.net.manager").error("Connection failed: %s", failed)
         raise errors.KafkaTimeoutError
 
     monkeypatch.setattr(lineage, "PATIENCE_SECONDS", 0.0)

@@ -32,11 +32,10 @@ from models.dp.synthesis.spreading import POOL, Spread, pool_size
 from models.dp.synthesis.table import Variant, VariantCounts
 from models.dp.synthetic import (
     CASES_A_CELL,
-    LARGE_EPSILON_PRICE,
     SMALL,
-    SMALL_EPSILON_PRICE,
     Design,
     StageBudget,
+    first_level_price,
     frequent_variants,
     residual_model,
     weight_of_prior,
@@ -82,9 +81,7 @@ def _round(table: VariantCounts, epsilon: str, order: int) -> dict[str, tuple[fl
     frequent = frequent_variants(table, budget, terms, source)
     levels = residual_model(table, frequent, design, budget, terms, source)
     is_small = terms.epsilon < SMALL
-    balanced_level = thinned(
-        levels[0], (1.0 if len(levels) == 1 else SMALL_EPSILON_PRICE) if is_small else LARGE_EPSILON_PRICE
-    )
+    balanced_level = thinned(levels[0], first_level_price(len(levels), is_small=is_small))
     firsts = {"dropped": _dropped(levels[0]), "balanced": balanced_level}
     rows: dict[str, tuple[float, ...]] = {}
     for name, first in firsts.items():

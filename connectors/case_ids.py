@@ -27,7 +27,7 @@ _LEAST_INEXACT_FLOAT = 2**53
 """From here on, different whole numbers have the same floating-point number."""
 
 _QUOTED_NUMBER = re.compile(r"'(\d+)|=\"(\d+)\"")
-"""A number as spreadsheets are told to keep it: `'17` or `="17"`."""
+"""A number as a spreadsheet keeps it as text: `'17` or `="17"`."""
 
 _GROUPED_NUMBER = re.compile(r"[1-9]\d{0,2}([.,' \u00a0\u202f])\d{3}(\1\d{3})*")
 """A whole number with a sign or a space between the thousands."""

@@ -97,7 +97,7 @@ def names_of_log(header: Sequence[str], reading: Reading) -> ColumnNames:
     header
         Names of the columns.
     reading
-        Statements of the user about the file; its `say` is told which columns were recognised.
+        Statements of the user about the file; its `say` gets the message about recognised columns.
     """
     names = resolved(header, reading.columns)
     note = recognised_columns(header, reading.columns, names)

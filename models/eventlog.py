@@ -671,7 +671,7 @@ class SimpleLog:
         sensitive
             Names of the sensitive attributes, whose values are joined.
         cases
-            int64[C], how many cases each one of the log stands for. None: one.
+            int64[C], number of cases that each one of the log represents. None: one.
 
         Examples
         --------

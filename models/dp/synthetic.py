@@ -827,6 +827,21 @@ def candidate_list(
     return CandidateList(listed, extended, drawn, pool, drop)
 
 
+def first_level_price(n_levels: int, *, is_small: bool) -> float:
+    """Return the factor of the price of the first level, by the number of levels that were measured.
+
+    Parameters
+    ----------
+    n_levels
+        Number of levels.
+    is_small
+        Whether epsilon is below `SMALL`.
+    """
+    if not is_small:
+        return LARGE_EPSILON_PRICE
+    return 1.0 if n_levels == 1 else SMALL_EPSILON_PRICE
+
+
 def model_sample(
     levels: Sequence[contexts.ContextLevel], design: Design, draw: NoiseSource, *, is_small: bool
 ) -> tuple[dict[Variant, int], float, int]:
@@ -856,9 +871,7 @@ def model_sample(
     pool : int
         How many draws are weighted, and how many the cases of candidates are spread over.
     """
-    price = LARGE_EPSILON_PRICE
-    if is_small:
-        price = 1.0 if len(levels) == 1 else SMALL_EPSILON_PRICE
+    price = first_level_price(len(levels), is_small=is_small)
     first = thinned(levels[0], price)
 
     def draw_from(of_model: Sequence[contexts.ContextLevel]) -> tuple[dict[Variant, int], float, int]:

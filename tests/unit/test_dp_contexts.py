@@ -464,7 +464,7 @@ def test_repeats_are_the_steps_of_a_case_that_are_alike(traces: list[tuple[int, 
 
 @given(st.lists(TRACE, min_size=2, max_size=4), st.integers(1, 3))
 def test_the_weights_of_a_case_do_not_depend_on_other_cases(traces: list[tuple[int, ...]], order: int) -> None:
-    """What is counted of a trace among others is what is counted of it alone: the bound of a person needs it."""
+    """A trace has the same weights among others as alone: the bound of a person needs it."""
     for weigh in (contexts.case_weights, contexts.step_weights, contexts.root_weights):
         together = contexts.VariantSteps.of(traces, 4)
         weights = weigh(together, 3, order)

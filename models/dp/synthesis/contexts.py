@@ -49,7 +49,8 @@ DROP = 1.5
 Sepsis go too: its DFG error at epsilon 1 is .28 then, not .24."""
 
 SHORT = 4
-"""Steps of a short case: with fewer, each step of it would count more than twice as much as one of a usual case."""
+"""Least L of `root_weights`. Without it the steps of very short cases weigh more; BPIC 2012 at epsilon .1 then has .003
+less similarity and .009 more DFG error, which may be chance (docs/decisions/130)."""
 
 FEW = 0.05
 """Weight that makes up for few traces in a cell of `step_ratios`, as a part of that of a mean cell."""

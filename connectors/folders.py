@@ -5,7 +5,8 @@ Their rows make one table, as if one file had been cut.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from itertools import accumulate, chain
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from models.errors import InputError
-from models.eventlog import MISSING, Column, EventLog, starts_of
+from models.eventlog import EventLog
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -105,33 +106,14 @@ def one_after_another(logs: Sequence[EventLog], folder: Path) -> EventLog:
     InputError
         A case is in two files: a file of XES has whole cases only.
     """
-    ids = tuple(chain.from_iterable(log.case_ids for log in logs))
+    ids = list(chain.from_iterable(log.case_ids for log in logs))
     if len(set(ids)) != len(ids):
         raise InputError(
             f"{folder}: a case appears in two files of the folder; XES has all events of a case in one file"
         )
-    # Rows count on from file to file.
-    first_row = np.cumsum([0, *(log.n_events for log in logs)])[:-1]
-    rows = [log.row + first for log, first in zip(logs, first_row, strict=True)]
-    offsets = [log.offset for log in logs if log.offset is not None]
-    return EventLog(
-        case_ids=ids,
-        starts=starts_of(np.concatenate([log.lengths for log in logs])),
-        activity=Column.together([log.activity for log in logs]),
-        time=np.concatenate([log.time for log in logs]),
-        resource=Column.together([log.resource for log in logs]),
-        row=np.concatenate(rows),
-        case_attributes=_by_name([log.case_attributes for log in logs], [log.n_cases for log in logs]),
-        event_attributes=_by_name([log.event_attributes for log in logs], [log.n_events for log in logs]),
-        offset=np.concatenate(offsets) if len(offsets) == len(logs) else None,
-    )
-
-
-def _by_name(tables: Sequence[Mapping[str, Column]], sizes: Sequence[int]) -> dict[str, Column]:
-    """Return the columns of all tables one after the other. A table without a column has missing values there."""
-    all_missing = [Column(np.full(size, MISSING, dtype=np.int32), ()) for size in sizes]
-    result = {}
-    for name in dict.fromkeys(chain.from_iterable(tables)):
-        parts = [table.get(name, missing) for table, missing in zip(tables, all_missing, strict=True)]
-        result[name] = Column.together(parts)
-    return result
+    n_earlier_rows = 0
+    numbered_logs = []
+    for log in logs:  # rows count on from file to file
+        numbered_logs.append(replace(log, row=log.row + n_earlier_rows))
+        n_earlier_rows += log.n_events
+    return EventLog.together(numbered_logs)

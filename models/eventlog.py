@@ -408,6 +408,40 @@ class EventLog:
         joint_values = zip(*parts, strict=True)
         return Column.encode(None if joint == all_missing else joint for joint in joint_values)
 
+    @classmethod
+    def together(cls, logs: Sequence[EventLog]) -> EventLog:
+        """Return the cases of several logs as one log, one log after the other, in one coding.
+
+        Case ids and rows stay as they are: the caller makes them distinct first.
+
+        Parameters
+        ----------
+        logs
+            Logs in order, at least one. An attribute that one of them lacks is missing for its cases or events. Clocks
+            are known (`offset`) only if those of all logs are.
+
+        Examples
+        --------
+        >>> first = EventLog.from_traces([(("register", "pay"), "flu")])
+        >>> second = EventLog.from_traces([(("register",), None)])
+        >>> EventLog.together([first, second]).traces()
+        [('register', 'pay'), ('register',)]
+        """
+        offsets = [log.offset for log in logs if log.offset is not None]
+        return cls(
+            case_ids=tuple(itertools.chain.from_iterable(log.case_ids for log in logs)),
+            starts=starts_of(np.concatenate([log.lengths for log in logs])),
+            activity=Column.together([log.activity for log in logs]),
+            time=np.concatenate([log.time for log in logs]),
+            resource=Column.together([log.resource for log in logs]),
+            row=np.concatenate([log.row for log in logs]),
+            case_attributes=_attributes_together([log.case_attributes for log in logs], [log.n_cases for log in logs]),
+            event_attributes=_attributes_together(
+                [log.event_attributes for log in logs], [log.n_events for log in logs]
+            ),
+            offset=np.concatenate(offsets) if len(offsets) == len(logs) else None,
+        )
+
     def select_cases(self, cases: npt.NDArray[Any]) -> EventLog:
         """Return the chosen cases with all their events.
 
@@ -582,6 +616,19 @@ class EventLog:
             row=np.arange(total, dtype=np.int64),
             case_attributes={sensitive: Column.encode(value for _, value in pairs)},
         )
+
+
+def _attributes_together(tables: Sequence[Mapping[str, Column]], lengths: Sequence[int]) -> dict[str, Column]:
+    """Return the columns of all tables by name, one table after the other.
+
+    A table of `lengths[i]` entries that lacks a column has missing values there.
+    """
+    all_missing = [Column(np.full(length, MISSING, dtype=np.int32), ()) for length in lengths]
+    together = {}
+    for name in dict.fromkeys(itertools.chain.from_iterable(tables)):
+        columns = [table.get(name, missing) for table, missing in zip(tables, all_missing, strict=True)]
+        together[name] = Column.together(columns)
+    return together
 
 
 def _reorder(column: Column, order: npt.NDArray[Any]) -> Column:

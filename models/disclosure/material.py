@@ -312,22 +312,19 @@ def pooled(logs: Sequence[EventLog]) -> EventLog:
     """
     if len(logs) == 1:
         return logs[0]
-    of_cases = set.intersection(*(set(log.case_attributes) for log in logs))
-    of_events = set.intersection(*(set(log.event_attributes) for log in logs))
-    return EventLog(
-        case_ids=tuple(f"{number}/{case}" for number, log in enumerate(logs) for case in log.case_ids),
-        starts=_starts_together(logs),
-        activity=Column.together([log.activity for log in logs]),
-        time=np.concatenate([log.time for log in logs]),
-        resource=Column.together([log.resource for log in logs]),
-        row=np.concatenate([log.row for log in logs]),
-        case_attributes={
-            name: Column.together([log.case_attributes[name] for log in logs]) for name in sorted(of_cases)
-        },
-        event_attributes={
-            name: Column.together([log.event_attributes[name] for log in logs]) for name in sorted(of_events)
-        },
-    )
+    common_of_cases = sorted(set.intersection(*(set(log.case_attributes) for log in logs)))
+    common_of_events = sorted(set.intersection(*(set(log.event_attributes) for log in logs)))
+    numbered_logs = []
+    for number, log in enumerate(logs):
+        numbered = replace(
+            log,
+            case_ids=tuple(f"{number}/{case}" for case in log.case_ids),
+            case_attributes={name: log.case_attributes[name] for name in common_of_cases},
+            event_attributes={name: log.event_attributes[name] for name in common_of_events},
+            offset=None,
+        )
+        numbered_logs.append(numbered)
+    return EventLog.together(numbered_logs)
 
 
 def _starts_together(logs: Sequence[EventLog]) -> Ints:

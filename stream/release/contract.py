@@ -538,7 +538,21 @@ class Audit(BaseModel, ABC):
 
     @abstractmethod
     def measure(self, context: AuditContext, results: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return a JSON-able result: always `status` and `reason`; numbers only if `status` is one that has them."""
+        """Return a JSON-able result: always `status` and `reason`; numbers only if `status` is one that has them.
+
+        It is not called for a build that the audit does not apply to (`Build.applies`).
+
+        Parameters
+        ----------
+        context
+            The candidate, and what it is compared with.
+        results
+            Sections of the audits that came before this one, by name.
+        """
+
+    def unmeasured(self, context: AuditContext) -> Mapping[str, Any]:
+        """Return the further keys of the section of a build that the audit does not apply to."""
+        return {}
 
     def before_noise(self, context_free: Mapping[str, Any], charge: Charge) -> list[Reason]:
         """Return reasons to refuse before any noise is drawn, from facts of the ledger alone (leakage, budget)."""

@@ -62,7 +62,7 @@ from stream.ledger.sqlite import Ledger
 from stream.release import audit_document, gate, increments, public_files, repair
 from stream.release.audience import Audience, Earlier
 from stream.release.audits.comparison import forget
-from stream.release.contract import Attempt, AuditContext, Build, Decision, Exposure
+from stream.release.contract import Applicability, Attempt, Audit, AuditContext, Build, Decision, Exposure
 from stream.release.documents import AuditDocument, Manifest
 from stream.release.failpoints import Failpoint, Hook, nothing
 from stream.release.manifest import manifest
@@ -461,7 +461,7 @@ class Pipeline:
         for audit in self.spec.audits:
             started = time.monotonic()
             try:
-                results[audit.name] = dict(audit.measure(context, results))
+                results[audit.name] = section_of(audit, context, results)
             except TooLargeError as error:
                 forget(record)
                 # If the process ended here, each start would end in the same way, and no publication would go on.
@@ -796,6 +796,24 @@ class Pipeline:
         """Record that the operator accepted the loss of some events. Manifests state how often that happened."""
         body = NoteBody(gap=position, missing=tuple(missing))
         self.ledger.append(NoteEntry(publication=self.name, body=body))
+
+
+def section_of(audit: Audit, context: AuditContext, results: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the section of an audit in `audit.json`: its measures, or why they do not apply to the build.
+
+    Parameters
+    ----------
+    audit
+        The audit.
+    context
+        The candidate, and what it is compared with.
+    results
+        Sections of the audits that came before this one, by name.
+    """
+    applies = context.build.applies.get(audit.name, Applicability())
+    if applies.status == "not_applicable":
+        return {"status": applies.status, "reason": applies.reason, **audit.unmeasured(context)}
+    return dict(audit.measure(context, results))
 
 
 def _candidate(build: Build, exposure: Exposure, publication: str, number: int) -> ReleaseRecord:

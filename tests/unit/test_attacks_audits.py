@@ -20,6 +20,7 @@ from stream.release.audits.series import SeriesAudit
 from stream.release.contract import Applicability, AuditContext, Build, Exposure
 from stream.release.gate import GatePolicy
 from stream.release.mechanisms.identity import Identity
+from stream.release.pipeline import section_of
 
 
 def after_audit(policy: GatePolicy, audit: Mapping[str, Any]) -> list[str]:
@@ -136,7 +137,8 @@ def test_a_gate_takes_realisable_minima_only() -> None:
 
 def test_mechanisms_without_persons_get_no_number() -> None:
     """If records are not persons, status and reason replace numbers."""
-    found = CorrespondenceAudit().measure(context(3, 4, applies=Applicability("not_applicable", "no persons")), {})
+    applies = Applicability("not_applicable", "no persons")
+    found = section_of(CorrespondenceAudit(), context(3, 4, applies=applies), {})
     assert (found["status"], found["reason"]) == ("not_applicable", "no persons")
     assert (found["results"], found["true_linker"], found["ka"]) == (None, None, None)
 

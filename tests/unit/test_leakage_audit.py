@@ -18,6 +18,7 @@ from stream.release.audits import audits
 from stream.release.audits.leakage import Leakage
 from stream.release.contract import Applicability, AuditContext, Build, Exposure, Mechanism
 from stream.release.gate import GatePolicy
+from stream.release.pipeline import section_of
 
 TENTH = Charge(Fraction(1, 10))
 TRACES = [("abca", 1), ("acba", 1), ("bcab", 1), ("cabc", 1), ("aabbc", 1), ("ccbba", 1)]
@@ -114,7 +115,7 @@ def test_mechanisms_without_epsilon_get_a_reason_instead_of_a_number() -> None:
     none = Leakage().measure(context([Charge()]), {})
     assert (none["status"], set(none)) == ("not_applicable", {"status", "reason"})
     own = Applicability("not_applicable", "guessing advantage")
-    assert Leakage().measure(context([TENTH], applies={"leakage": own}), {})["reason"] == "guessing advantage"
+    assert section_of(Leakage(), context([TENTH], applies={"leakage": own}), {})["reason"] == "guessing advantage"
 
 
 @pytest.mark.parametrize(("spent", "refused"), [(0, False), (4, False), (5, True)])

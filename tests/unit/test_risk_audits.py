@@ -13,6 +13,7 @@ from stream.release.audits.risk import Risk
 from stream.release.audits.utility import Utility
 from stream.release.contract import Applicability, AuditContext, Build, Exposure
 from stream.release.mechanisms.identity import Identity
+from stream.release.pipeline import section_of
 
 HOUR = 3_600_000_000_000
 
@@ -111,7 +112,7 @@ def test_mechanisms_may_say_that_a_measure_does_not_apply() -> None:
     for audit in (Risk(), Utility()):
         applies = {audit.name: Applicability("not_applicable", "because")}
         deaf = Build(build.log, build.origin, build.carries, applies=applies)
-        assert audit.measure(_context(source, deaf), {}) == {"status": "not_applicable", "reason": "because"}
+        assert section_of(audit, _context(source, deaf), {}) == {"status": "not_applicable", "reason": "because"}
 
 
 @pytest.mark.parametrize("points", [(0,), ("0%",), ("some",)])

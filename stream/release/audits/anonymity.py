@@ -24,7 +24,7 @@ from models.errors import InputError, RefusedError
 from models.eventlog import Ints
 from stream.ledger.release_record import ReleaseRecord
 from stream.release.audits.comparison import Comparison, altered, changes, forget, partners, seen_as, simple
-from stream.release.contract import Applicability, Audit, AuditContext, Reads
+from stream.release.contract import Applicability, Audit, AuditContext, Build, Reads
 from stream.release.documents import AnonymitySection, PairRow, PairSection, TrueLinkerRow
 
 Status = Literal["ok", "cases_dropped", "not_incremental", "not_applicable"]
@@ -80,25 +80,7 @@ class CorrespondenceAudit(Audit):
         """
         build, candidate = context.build, context.candidate
         known_columns = self._known_columns(build.carries)
-        body: AnonymitySection = {
-            "time_basis": "first_published" if build.immutable else build.time_basis,
-            "linkable_on": [*build.carries, *build.attributes],
-            "bk_on": list(known_columns),
-            "bk_length": self.bk_length,
-            "n": list(self.n),
-            # Over one linker the exact attack is a count, and no other method is asked for.
-            "method": "exact" if build.immutable else self.method,
-            "taxonomy": None,  # no mechanism generalizes activities
-            "n_actual": build.n_actual,
-            "cases_dropped": build.cases_dropped,
-            "ka": None,
-            "results": None,
-            "true_linker": None,
-        }
-        applies = build.applies.get(self.name, Applicability())
-        if applies.status == "not_applicable":
-            refusal: AnonymitySection = {"status": applies.status, "reason": applies.reason, "append_only": None}
-            return {**refusal, **body}
+        body = self._empty_body(build)
         chosen = self.chosen(context.earlier)
         for earlier in chosen:
             _refuse_other_items(earlier, candidate)
@@ -114,6 +96,7 @@ class CorrespondenceAudit(Audit):
         if build.immutable and not other_results:
             for record in earlier_of_publication[:-1]:
                 record.leave_memory()  # as what is seen of it did
+        applies = build.applies.get(self.name, Applicability())
         status, reason = _first_misfit([(applies.status, applies.reason), *fitting])
         body["append_only"] = build.immutable or not any(inserted.values())
         if build.immutable:
@@ -131,6 +114,28 @@ class CorrespondenceAudit(Audit):
             forget(candidate)
             candidate.cache.clear()
         return {"status": status, "reason": reason, **body}
+
+    def unmeasured(self, context: AuditContext) -> Mapping[str, Any]:
+        """Return the keys of the section, without measures."""
+        return {"append_only": None, **self._empty_body(context.build)}
+
+    def _empty_body(self, build: Build) -> AnonymitySection:
+        """Return what the audit compares, and None in place of each measure."""
+        return {
+            "time_basis": "first_published" if build.immutable else build.time_basis,
+            "linkable_on": [*build.carries, *build.attributes],
+            "bk_on": list(self._known_columns(build.carries)),
+            "bk_length": self.bk_length,
+            "n": list(self.n),
+            # Over one linker the exact attack is a count, and no other method is asked for.
+            "method": "exact" if build.immutable else self.method,
+            "taxonomy": None,  # no mechanism generalizes activities
+            "n_actual": build.n_actual,
+            "cases_dropped": build.cases_dropped,
+            "ka": None,
+            "results": None,
+            "true_linker": None,
+        }
 
     def against_other_publications(
         self, candidate: ReleaseRecord, other_records: Sequence[ReleaseRecord]

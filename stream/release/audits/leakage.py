@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from fractions import Fraction
 from typing import Any, ClassVar
 
@@ -29,7 +28,7 @@ from models.leakage.persistence import from_state, to_state
 from models.leakage.simulation import paths, transition_system
 from models.leakage.states import StateFunction
 from models.leakage.steps import EXTREME, LeakageStep, float_above
-from stream.release.contract import Applicability, Audit, AuditContext, Reads
+from stream.release.contract import Audit, AuditContext, Reads
 from stream.release.reason import Reason
 
 
@@ -66,9 +65,6 @@ class Leakage(Audit):
 
     def measure(self, context: AuditContext, results: Mapping[str, Any]) -> Mapping[str, Any]:
         """Measure the candidate; see `Audit.measure`."""
-        applies = context.build.applies.get(self.name, Applicability())
-        if applies.status != "ok":
-            return asdict(applies)
         if context.mechanism.charge() == Charge():
             return {"status": "not_applicable", "reason": "the mechanism spends no epsilon"}
         if context.mechanism.charge().rho:

@@ -13,7 +13,7 @@ from pydantic import Field
 
 from models.eventlog import EventLog, Ints
 from models.utility.loss import loss
-from stream.release.contract import Applicability, Audit, AuditContext, Reads
+from stream.release.contract import Audit, AuditContext, Reads
 
 
 class Released(Protocol):
@@ -52,9 +52,6 @@ class LossAudit(Audit):
             variants_in, variants_kept, cases_as_they_were, warnings}; `kept` counts cases that wait for their cohort
             as lost so far.
         """
-        applies = context.build.applies.get(self.name, Applicability())
-        if applies.status != "ok":
-            return asdict(applies)
         return self.measured(context.exposure.log, context.candidate, context.build.origin, context.build.held[1])
 
     def measured(

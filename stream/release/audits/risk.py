@@ -7,7 +7,6 @@ A low uniqueness is not a guarantee by itself: the adversary here knows points d
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from typing import Annotated, Any, ClassVar, Literal, cast
 
 import numpy as np
@@ -30,7 +29,7 @@ from models.risk.points import (
 from models.risk.true_points import search_persons
 from models.risk.uniqueness import checked, measure, singleton_variants
 from stream.ledger.release_record import ReleaseRecord
-from stream.release.contract import Applicability, Audit, AuditContext, Reads
+from stream.release.contract import Audit, AuditContext, Reads
 from stream.release.documents import RiskRow, TrueTimesRow
 
 _COLUMNS = {"activity": ACTIVITY, "resource": RESOURCE, "relative_time": TIME}
@@ -91,9 +90,6 @@ class Risk(Audit):
             {status, reason, worst, basis, release: [{m, unique_mean, unique_sd}], source: [{projection, ...}],
             singletons}; with artificial times also {as_released: {worst, rows}, true_times: [{m, right, ...}]}.
         """
-        applies = context.build.applies.get(self.name, Applicability())
-        if applies.status != "ok":
-            return asdict(applies)
         released = context.candidate.log
         if not released.n_cases:
             return {"status": "not_measured", "reason": "the release has no cases"}

@@ -16,7 +16,7 @@ from models.eventlog import EventLog
 from models.utility.distance import KeptDistances, data_utility, data_utility_at_least
 from models.utility.graphs import agreement, bottlenecks, directly_follows, edge_distance, handover
 from models.utility.mining import mining
-from stream.release.contract import Applicability, Audit, AuditContext, Reads
+from stream.release.contract import Audit, AuditContext, Reads
 
 
 class Utility(Audit):
@@ -46,9 +46,6 @@ class Utility(Audit):
             {status, reason, data_utility, exact, dfg, handover, discovery, emd_frequency, emd_time_months, ...}: the
             shape of `veilstream utility --json`; null for values that the release does not carry.
         """
-        applies = context.build.applies.get(self.name, Applicability())
-        if applies.status != "ok":
-            return asdict(applies)
         source, released = context.exposure.log, context.candidate.log
         if not released.n_events or not source.n_events:
             return {"status": "not_measured", "reason": "the release has no events", "data_utility": 0.0}

@@ -105,7 +105,7 @@ _TIERS: Mapping[str, tuple[frozenset[str], ...]] = {
 _XES_NAMES = frozenset(["case:concept:name", "concept:name", "time:timestamp", "org:resource"])
 
 
-def plain(name: str) -> str:
+def bare_name(name: str) -> str:
     """Return the name without case, blanks and signs.
 
     Parameters
@@ -115,7 +115,7 @@ def plain(name: str) -> str:
 
     Examples
     --------
-    >>> plain("Complete Timestamp")
+    >>> bare_name("Complete Timestamp")
     'completetimestamp'
     """
     bare = name.strip().casefold()
@@ -137,7 +137,7 @@ def candidates(header: Sequence[str], role: str) -> list[str]:
         Part of the log: case, activity, time, resource or lifecycle.
     """
     for tier in _TIERS[role]:
-        matching = [name for name in header if plain(name) in tier]
+        matching = [name for name in header if bare_name(name) in tier]
         if matching:
             return matching
     return []

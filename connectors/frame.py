@@ -322,12 +322,12 @@ def encode(series: pd.Series) -> Column:
         used = used[used >= 0]
         place = np.full(len(series.cat.categories) + 1, MISSING, dtype=np.int32)
         place[used] = np.arange(len(used), dtype=np.int32)
-        return Column(place[codes], tuple(plain(value) for value in series.cat.categories.take(used)))
+        return Column(place[codes], tuple(python_value(value) for value in series.cat.categories.take(used)))
     codes, values = pd.factorize(series, use_na_sentinel=True)
-    return Column(codes.astype(np.int32), tuple(plain(value) for value in values))
+    return Column(codes.astype(np.int32), tuple(python_value(value) for value in values))
 
 
-def plain(value: Any) -> Any:
+def python_value(value: Any) -> Any:
     """Return a value of numpy or pandas as one of Python.
 
     Parameters
@@ -372,7 +372,7 @@ def _counted_out(
 
 def _row_as_text(frame: pd.DataFrame, row: int) -> str:
     """Return the fields of a row as a line of CSV."""
-    return fields_as_text(None if missing else plain(value) for value, missing in _fields(frame, row))
+    return fields_as_text(None if missing else python_value(value) for value, missing in _fields(frame, row))
 
 
 def _fields(frame: pd.DataFrame, row: int) -> list[tuple[Any, bool]]:

@@ -221,7 +221,7 @@ def _table(path: Path, reading: Reading, check: bool) -> pd.DataFrame:
         # A text column as codes: as texts, it is an object for each row.
         texts = [field.name for field in schema if pa.types.is_string(field.type)] if check else None
         with pq.ParquetFile(path, read_dictionary=texts) as file:
-            table = _plain(file.read())
+            table = _with_texts(file.read())
         frame: pd.DataFrame = table.to_pandas(ignore_metadata=True, integer_object_nulls=True, self_destruct=True)
         return frame
     except (pa.ArrowException, OSError) as error:
@@ -254,7 +254,7 @@ def _short_of_memory(error: Exception) -> bool:
     return isinstance(error, MemoryError) or by_number or os.strerror(errno.EAGAIN) in str(error)
 
 
-def _plain(table: pa.Table) -> pa.Table:
+def _with_texts(table: pa.Table) -> pa.Table:
     """Return the table with lists, structs and bytes converted to text, which can be counted and published."""
     import pyarrow as pa
 

@@ -400,7 +400,7 @@ class _Lines:
 
     def take(self, path: Path) -> None:
         """Add all events of a file, in pieces that end with an event."""
-        unpack = _unpacked if path.suffix.lower() == ".gz" else _plain
+        unpack = _unpacked if path.suffix.lower() == ".gz" else _chunks
         with path.open("rb") as stream:
             for piece, is_last in _pieces(unpack(stream)):
                 if is_last:
@@ -557,7 +557,7 @@ def _check_beginning(written: bytes) -> None:
         raise _OtherLayoutError
 
 
-def _plain(stream: IO[bytes]) -> Iterator[bytes]:
+def _chunks(stream: IO[bytes]) -> Iterator[bytes]:
     while chunk := stream.read(_CHUNK):
         yield chunk
 

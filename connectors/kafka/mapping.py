@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 from connectors.columns import CASE_PREFIX
 from connectors.kafka import debezium
 from connectors.kafka.events import LeftOut, Poison, SourceEvent, SourceMessage, check_value
-from connectors.kafka.paths import ABSENT, Template, as_text, find, getter, nanoseconds, plain, unit_of
+from connectors.kafka.paths import ABSENT, Template, as_text, find, getter, json_value, nanoseconds, unit_of
 from connectors.times import ZonelessError
 from models.content_free import content_free
 from models.errors import InputError
@@ -474,7 +474,7 @@ def attribute_of(value: Any) -> Any:
     if value is None or value is ABSENT:
         return None
     try:
-        value = plain(value)
+        value = json_value(value)
     except (ValueError, OverflowError, RecursionError):
         raise Poison("schema") from None
     check_value(value)

@@ -150,11 +150,11 @@ def as_text(value: Any) -> str:
     Raises
     ------
     ValueError
-        If the value is of a type that JSON does not have (`plain`).
+        If the value is of a type that JSON does not have (`json_value`).
     """
     if isinstance(value, Decimal):
         return _digits(value)
-    value = plain(value)
+    value = json_value(value)
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
@@ -167,7 +167,7 @@ def _digits(value: Decimal) -> str:
     return format(value, "f").rstrip("0")
 
 
-def plain(value: Any) -> Any:
+def json_value(value: Any) -> Any:
     """Return a decoded value as JSON has it.
 
     Times become ISO 8601, decimals numbers (floats: 15 digits), bytes base64.
@@ -193,9 +193,9 @@ def plain(value: Any) -> Any:
     if isinstance(value, bytes | bytearray):
         return base64.b64encode(value).decode("ascii")
     if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
+        return {str(key): json_value(item) for key, item in value.items()}
     if isinstance(value, Sequence):
-        return [plain(item) for item in value]
+        return [json_value(item) for item in value]
     if isinstance(value, UUID):
         return str(value)
     raise ValueError(f"a value of type {type(value).__name__}")

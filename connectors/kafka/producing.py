@@ -77,7 +77,7 @@ def source_events(log: EventLog, columns: Mapping[str, str]) -> Iterator[tuple[i
         body[columns["time"]] = timestamp(int(log.time[event]))
         if resource[event] is not None:
             body[columns["resource"]] = resource[event]
-        yield int(log.time[event]), log.case_ids[owner].encode(), msgspec.json.encode(body, enc_hook=_plain)
+        yield int(log.time[event]), log.case_ids[owner].encode(), msgspec.json.encode(body, enc_hook=_json_form)
 
 
 def timestamp(time_ns: int) -> str:
@@ -95,7 +95,7 @@ def timestamp(time_ns: int) -> str:
     return f"{text}Z"
 
 
-def _plain(value: Any) -> Any:
+def _json_form(value: Any) -> Any:
     return value.item() if hasattr(value, "item") else str(value)
 
 

@@ -65,7 +65,7 @@ class RegistryOptions(Credentials):
 
     @field_validator("url")
     @classmethod
-    def _plain(cls, value: str) -> str:
+    def _without_credentials(cls, value: str) -> str:
         for url in value.split(","):
             try:
                 parts = urlsplit(url.strip())

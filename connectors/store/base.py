@@ -692,10 +692,10 @@ def encode_manifest(manifest: Mapping[str, Any]) -> bytes:
     """
     import msgspec
 
-    return msgspec.json.format(msgspec.json.encode(manifest, enc_hook=_plain), indent=2) + b"\n"
+    return msgspec.json.format(msgspec.json.encode(manifest, enc_hook=_json_form), indent=2) + b"\n"
 
 
-def _plain(value: Any) -> Any:
+def _json_form(value: Any) -> Any:
     if hasattr(value, "tolist"):
         return value.tolist()
     raise TypeError(f"a manifest cannot hold {type(value).__name__}")

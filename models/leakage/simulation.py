@@ -20,7 +20,7 @@ from models.errors import InputError
 from models.eventlog import Column, EventLog, Ints, starts_of
 from models.leakage.automaton import TransitionSystem, from_moves
 from models.leakage.correlations import Scenario, check
-from models.leakage.states import END, START, StateFunction, StateSpace, plain
+from models.leakage.states import END, START, StateFunction, StateSpace, escaped
 
 
 @content_free()
@@ -64,7 +64,7 @@ def paths(log: EventLog, function: StateFunction, ended: npt.NDArray[np.bool_], 
     space = StateSpace(function)
     begin = [0, space.follow(0, START)]
     column = items or log.activity
-    called = [plain(str(item)) for item in (*column.values, None)]
+    called = [escaped(str(item)) for item in (*column.values, None)]
     names = [called[code] for code in column.codes.tolist()]
     follow, visited = space.follow, []
     for a, b, over in zip(log.starts[:-1].tolist(), log.starts[1:].tolist(), ended.tolist(), strict=True):

@@ -28,8 +28,8 @@ EMPTY = None
 """Key of the empty prefix of coarse states: before the artificial start."""
 
 
-def plain(activity: str) -> str:
-    """Return the activity as states know it: never START or END, which a hostile log could name its activities.
+def escaped(activity: str) -> str:
+    """Return the activity as states name it: never START or END, which a hostile log could name its activities.
 
     Parameters
     ----------

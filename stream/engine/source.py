@@ -454,14 +454,15 @@ def _parquet_types(system: Any, files: list[str], text: str) -> dict[str, Any]:
             raise InputError(f"{file}: not a readable Parquet file; fetch it again") from error
         if len(set(schema.names)) < len(schema.names):
             raise InputError(f"{file}: two columns have one name; rename one")
-        file_types = {name: _plain(schema.field(name).type) for name in schema.names}
+        file_types = {name: _value_type(schema.field(name).type) for name in schema.names}
         if place and file_types != types:
             raise InputError(f"{file}: other columns than the first file of {text}; write them alike")
         types = file_types
     return types
 
 
-def _plain(kind: Any) -> Any:
+def _value_type(kind: Any) -> Any:
+    """Return the type of the values of a column, also of a dictionary-coded one."""
     import pyarrow as pa
 
     return kind.value_type if pa.types.is_dictionary(kind) else kind

@@ -32,7 +32,7 @@ import numpy as np
 
 from connectors.columns import typed
 from connectors.formulas import unguarded
-from connectors.frame import plain
+from connectors.frame import python_value
 from connectors.time_columns import zoneless
 from models.errors import InputError, NoEventsError, VeilstreamError
 from models.eventlog import MISSING, Column
@@ -469,7 +469,7 @@ class SqlEngine(ABC):
         values = self._by_first_row(column)
         code = {value: place for place, value in enumerate(values)}
         codes = [MISSING if value is None else code[value] for value in kinds.to_pylist()]
-        coded = Column(np.asarray(codes, dtype=np.int32), tuple(plain(value) for value in values))
+        coded = Column(np.asarray(codes, dtype=np.int32), tuple(python_value(value) for value in values))
         if self._source.kind != CSV:
             return coded
         texts = Column(coded.codes, tuple(unguarded(text) for text in coded.values))

@@ -20,7 +20,17 @@ from stream.fold.forgotten import DigestSet
 from stream.fold.message_parts import Binary, encoded_parts, plain_number
 from stream.fold.records import Attributes, Delta
 from stream.fold.rules import FoldRules
-from stream.fold.state import ActorCodes, Array, AttributeValues, CaseIndex, Codes, ColumnTable, Partition, State, plain
+from stream.fold.state import (
+    ActorCodes,
+    Array,
+    AttributeValues,
+    CaseIndex,
+    Codes,
+    ColumnTable,
+    Partition,
+    State,
+    countable,
+)
 from stream.fold.triggers import PublicationState
 from stream.values.memory import PIECE, Bytes, gathered, is_scratch, moved, release, scratch, slice_of, spend
 
@@ -162,7 +172,7 @@ def _plain_values(attributes: Attributes | None) -> Attributes | None:
     if attributes is None:
         return None
     return {
-        level: {name: plain(value) for name, value in level_values.items()}
+        level: {name: countable(value) for name, value in level_values.items()}
         for level, level_values in attributes.items()
     }
 

@@ -272,7 +272,7 @@ class AttributeValues:
 INT64 = range(-(1 << 63), 1 << 63)
 
 
-def plain(value: Any) -> Any:
+def countable(value: Any) -> Any:
     """Return an attribute value in a form that can be counted and saved.
 
     NaN is missing. Lists and tables become their JSON. Integers beyond 64 bits become their digits: ingest refuses
@@ -884,7 +884,7 @@ class State:
         for position, levels in enumerate(attributes, start=self.events.size):
             for level, values in (levels or {}).items():
                 for name, value in values.items():
-                    value = plain(value)
+                    value = countable(value)
                     if value is not None:
                         events, column = values_by_name.setdefault((level, name), ([], []))
                         events.append(position)

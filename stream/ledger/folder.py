@@ -415,10 +415,10 @@ def write_compact(value: Any) -> Writer:
 
 def compact_json(value: Any) -> bytes:
     """Return a JSON document without blanks; arrays are lists in it."""
-    return msgspec.json.encode(value, enc_hook=_plain)
+    return msgspec.json.encode(value, enc_hook=_json_form)
 
 
-def _plain(value: Any) -> Any:
+def _json_form(value: Any) -> Any:
     if hasattr(value, "tolist"):
         return value.tolist()
     if isinstance(value, (set, frozenset)):

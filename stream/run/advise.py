@@ -333,7 +333,7 @@ def as_toml(settings: Settings, publication: Publication) -> str:
         body["completion"] = {"inactivity": "30d"}
     table: dict[str, Any] = {"name": NAME}
     for key in ("window", "mechanism", "audit"):
-        table[key] = _plain(getattr(publication, key))
+        table[key] = _with_lists(getattr(publication, key))
     table["gate"] = publication.gate.model_dump(exclude_defaults=True)
     file = settings.file.model_dump(exclude_none=True)
     text = tomli_w.dumps({"process": body, **({"file": file} if file else {}), "publication": [table]})
@@ -344,7 +344,8 @@ def as_toml(settings: Settings, publication: Publication) -> str:
     return text
 
 
-def _plain(value: Any) -> Any:
+def _with_lists(value: Any) -> Any:
+    """Return a value of the configuration with lists in place of tuples, as TOML has it."""
     if isinstance(value, Mapping):
-        return {key: _plain(item) for key, item in value.items()}
-    return [_plain(item) for item in value] if isinstance(value, list | tuple) else value
+        return {key: _with_lists(item) for key, item in value.items()}
+    return [_with_lists(item) for item in value] if isinstance(value, list | tuple) else value

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from models.leakage.automaton import TransitionSystem
-from models.leakage.states import END, START, State, StateFunction, StateSpace, plain
+from models.leakage.states import END, START, State, StateFunction, StateSpace, escaped
 
 
 @dataclass(slots=True)
@@ -34,7 +34,7 @@ class Automaton:
         """Add the next event of a case; an unknown case starts with it."""
         if case not in self.at:
             self.begin(case)
-        self._move(case, plain(activity))
+        self._move(case, escaped(activity))
 
     def end(self, case: str) -> None:
         """Complete a case (the artificial end event). Idempotent."""

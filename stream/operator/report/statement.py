@@ -718,15 +718,15 @@ def markdown(page: Statement) -> str:
     page
         The statement.
     """
-    lines = [f"# {_plain(page.title)}", "", _plain(page.lead), ""]
+    lines = [f"# {_escaped(page.title)}", "", _escaped(page.lead), ""]
     for section in page.sections:
         if section.title:
-            lines += [f"## {_plain(section.title)}", ""]
+            lines += [f"## {_escaped(section.title)}", ""]
         for paragraph in section.paragraphs:
-            lines += [_plain(paragraph), ""]
+            lines += [_escaped(paragraph), ""]
         lines += _table(("", ""), section.facts, lambda cells: (f"**{cells[0]}**", cells[1]))
         if section.points:
-            lines += [f"* {_plain(point)}" for point in section.points]
+            lines += [f"* {_escaped(point)}" for point in section.points]
             lines.append("")
         if section.rows:
             lines += _table(section.rows[0], section.rows[1:], tuple)
@@ -747,8 +747,8 @@ def _table(
 
 def _cell(text: str) -> str:
     """Return the lines of a cell in one, since a row of a Markdown table has one line."""
-    return "; ".join(_plain(line) for line in text.splitlines())
+    return "; ".join(_escaped(line) for line in text.splitlines())
 
 
-def _plain(text: str) -> str:
+def _escaped(text: str) -> str:
     return re.sub(r"([\\`*_{}\[\]<>#|~])", r"\\\1", " ".join(text.split()))

@@ -136,7 +136,7 @@ def variants(log: EventLog) -> tuple[list[tuple[int, ...]], Ints]:
     Returns
     -------
     traces
-        the variants as item codes, in order of first appearance.
+        The variants as item codes, in order of first appearance.
     variant_of_case
         int64[C], index into `traces`.
     """
@@ -155,23 +155,23 @@ def baseline_1(log: EventLog, K: int, *, cases: Ints | None = None) -> Anonymize
     Parameters
     ----------
     log
-        the source log.
+        The source log.
     K
-        least number of cases of a released variant, at least 1.
+        Least number of cases of a released variant, at least 1.
     cases
         int64[C], number of cases that each case of `log` represents (a table of variants); None: one each.
 
     Returns
     -------
     Anonymized
-        the cases of frequent variants, unchanged.
+        The cases of frequent variants, unchanged.
 
     Raises
     ------
     InputError
-        K is below 1.
+        If K is below 1.
     BoundError
-        no case is left.
+        If no case is left.
 
     References
     ----------
@@ -213,11 +213,11 @@ def k_anonymous(log: EventLog, kept: Flags, K: int, cases: Ints | None = None) -
     Parameters
     ----------
     log
-        the source log.
+        The source log.
     kept
         bool[E], events that stay.
     K
-        least number of cases.
+        Least number of cases.
     cases
         int64[C], number of cases that each case represents; None: one each.
     """
@@ -244,18 +244,18 @@ def baseline_2(log: EventLog, K: int, *, cases: Ints | None = None) -> Anonymize
     Parameters
     ----------
     log
-        the source log.
+        The source log.
     K
-        least number of cases of a released trace.
+        Least number of cases of a released trace.
     cases
         int64[C], number of cases that each case represents; None: one each.
 
     Raises
     ------
     InputError
-        K is below 1.
+        If K is below 1.
     BoundError
-        no event would stay.
+        If no event would stay.
     """
     check_k(K)
     traces, owner = variants(log)
@@ -346,18 +346,18 @@ def pretsa(log: EventLog, K: int, *, cases: Ints | None = None) -> Anonymized:
     Parameters
     ----------
     log
-        the source log.
+        The source log.
     K
-        least number of cases of a prefix.
+        Least number of cases of a prefix.
     cases
         int64[C], number of cases that each case represents; None: one each.
 
     Raises
     ------
     InputError
-        K is below 1.
+        If K is below 1.
     BoundError
-        no event would stay.
+        If no event would stay.
     """
     check_k(K)
     traces, owner = variants(log)
@@ -403,7 +403,7 @@ def prefixes_shared(log: EventLog, kept: Flags, K: int, cases: Ints | None = Non
     Parameters
     ----------
     log, kept, K, cases
-        as for `k_anonymous`.
+        As for `k_anonymous`.
     """
     column = items(log, CONTROL_FLOW)
     counts: dict[tuple[object, ...], int] = {}

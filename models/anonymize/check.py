@@ -32,23 +32,23 @@ def _tally(
     flat: Array,
     weight: Array,
     values: Array,
-    count: Array,
-    share: Array,
+    cases_of_item: Array,
+    cases_of_class: Array,
 ) -> None:
-    """Cases (and classes) in which each item follows: each item once per case."""
-    count[:] = 0
-    share[:] = 0
-    stamp = np.full(len(count), -1, dtype=np.int64)
+    """Count the cases in which each item follows, and those of each class among them: each item once per case."""
+    cases_of_item[:] = 0
+    cases_of_class[:] = 0
+    stamp = np.full(len(cases_of_item), -1, dtype=np.int64)
     for k in range(size):
         row = rows[k]
         for place in range(places[k], starts[row + 1]):
             item = flat[place]
             if stamp[item] != k:
                 stamp[item] = k
-                count[item] += weight[row]
+                cases_of_item[item] += weight[row]
                 for a in range(values.shape[0]):
                     if values[a, row] >= 0:
-                        share[item, values[a, row]] += weight[row]
+                        cases_of_class[item, values[a, row]] += weight[row]
 
 
 @kernel
@@ -77,8 +77,8 @@ def walk(
     n_items: int,
     L: int,
     K: int,
-    share_of: int,
-    heaviest_row: int,
+    c_numerator: int,
+    c_denominator: int,
 ) -> tuple[Array, int, int, int]:
     """Find the first violating candidate, depth first.
 
@@ -92,26 +92,30 @@ def walk(
         int64[R], cases behind each row.
     values
         int64[A, R], class of each row by attribute, -1 if missing.
-    share_of
-        of `whole` cases `share_of` may have one value.
+    n_values, n_items
+        Number of classes of all attributes together, and of items.
+    L, K
+        Largest number of items of a candidate, and least number of matching cases.
+    c_numerator, c_denominator
+        C as a fraction: n matching cases may have n * c_numerator / c_denominator cases of one class.
 
     Returns
     -------
     path
-        codes of the candidate.
+        Codes of the candidate.
     depth
-        its length, 0 if no candidate violates.
+        Its length, 0 if no candidate violates.
     support
-        cases that match it.
+        Cases that match it.
     worst
-        most of them that share one class.
+        Most of them that share one class.
     """
     n = len(starts) - 1
     rows = np.empty((L + 1, n), dtype=np.int64)
     places = np.empty((L + 1, n), dtype=np.int64)
     sizes = np.zeros(L + 1, dtype=np.int64)
     counts = np.zeros((L, n_items), dtype=np.int64)
-    share = np.zeros((n_items, n_values), dtype=np.int64)
+    cases_of_class = np.zeros((n_items, n_values), dtype=np.int64)
     path = np.full(L + 1, -1, dtype=np.int64)
     for row in range(n):
         rows[0, row] = row
@@ -121,11 +125,14 @@ def walk(
     fresh = True
     while depth >= 0:
         if fresh:
-            _tally(rows[depth], places[depth], sizes[depth], starts, flat, weight, values, counts[depth], share)
+            _tally(
+                rows[depth], places[depth], sizes[depth], starts, flat, weight, values, counts[depth], cases_of_class
+            )
             for item in range(n_items):
                 support = counts[depth, item]
-                worst = share[item].max()
-                if support > 0 and (support < K or worst > share_of * support // heaviest_row):
+                worst = cases_of_class[item].max()
+                is_too_frequent = worst > c_numerator * support // c_denominator
+                if support > 0 and (support < K or is_too_frequent):
                     path[depth] = item
                     return path, depth + 1, support, worst
             path[depth] = -1
@@ -186,31 +193,31 @@ def first_violation(
     starts
         int64[C + 1], where the events of each case begin.
     items
-        the item of each event.
+        The item of each event.
     structure
         "set", "mult", "seq" or "rel".
     classes
-        the class of each case, one column per sensitive attribute.
+        The class of each case, one column per sensitive attribute.
     L
-        largest number of items that an adversary knows.
+        Largest number of items that an adversary knows.
     K
-        least number of matching cases.
+        Least number of matching cases.
     C
-        largest share of one class among the matching cases.
+        Largest share of one class among the matching cases.
     cases
         int64[C], number of cases that each case represents; None: one each.
 
     Returns
     -------
     Violation or None
-        the candidate, its support and its largest class count.
+        The candidate, its support and its largest class count.
 
     Raises
     ------
     ValueError
-        an event has no item.
+        If an event has no item.
     InputError
-        C has too many digits for exact 64-bit arithmetic.
+        If C has too many digits for exact 64-bit arithmetic.
 
     References
     ----------
@@ -235,7 +242,6 @@ def first_violation(
     if not len(present):
         return None
     values, n_values = _side_by_side(classes, present)
-    flat = codes
     bounds = starts_of(lengths[present])
     weight = np.ones(len(present), dtype=np.int64) if cases is None else cases[present]
     total = int(weight.sum())
@@ -247,16 +253,17 @@ def first_violation(
     if total < K or worst_count * C.denominator > C.numerator * total:
         return Violation((), total, worst_count)
     longest = int(np.diff(bounds).max())
-    share = _share(C, total)
+    n_items = max(len(order), 1)
+    c_numerator, c_denominator = _in_64_bits(C, total)
     path, depth, support, worst = walk(
-        bounds, flat, weight, values, n_values, max(len(order), 1), min(L, longest), K, *share
+        bounds, codes, weight, values, n_values, n_items, min(L, longest), K, c_numerator, c_denominator
     )
     if depth == 0:
         return None
     return Violation(tuple(items.values[order[code]] for code in path[:depth]), int(support), int(worst))
 
 
-def _share(C: Fraction, total: int) -> tuple[int, int]:
+def _in_64_bits(C: Fraction, total: int) -> tuple[int, int]:
     """Return the largest fraction up to C with a denominator of at most `total`, as two numbers.
 
     Of 0 .. total cases it allows as many as C does, in whole numbers that fit 64 bits.

@@ -108,11 +108,11 @@ class Patience:
     Attributes
     ----------
     releases
-        most releases that a case waits by choice, `LONGER` times as many for an owed item; 0: none waits.
+        Most releases that a case waits by choice, `LONGER` times as many for an owed item; 0: none waits.
     last
-        no other cohort will follow, so nobody waits by choice.
+        No other cohort will follow, so nobody waits by choice.
     seed
-        seed of the search.
+        Seed of the search.
     """
 
     releases: int = 4
@@ -128,9 +128,9 @@ class ItemPriorities:
     Attributes
     ----------
     value
-        value of an event by item; `PLAIN` if the item is not named.
+        Value of an event by item; `PLAIN` if the item is not named.
     owed
-        items that no cohort has shown yet and enough cases have; their cases wait for one another.
+        Items that no cohort has shown yet and enough cases have; their cases wait for one another.
     """
 
     value: Mapping[Any, int] = field(default_factory=dict)
@@ -147,7 +147,7 @@ class Division:
     cases
         int64, indices of the queue; a case of them that loses every event waits too.
     choice
-        items that enter first, value of events, and owed items.
+        Items that enter first, value of events, and owed items.
     """
 
     cases: Ints
@@ -164,7 +164,7 @@ class DivisionTrial:
     tried
         bool[C], the cases that were to leave.
     first
-        items that entered before all others.
+        Items that entered before all others.
     leave
         bool[C], the cases that leave; the others of `tried` lost every event.
     stays
@@ -172,13 +172,13 @@ class DivisionTrial:
     kept
         int64[C], value of the events that each case keeps.
     state
-        bans and priorities of local suppression.
+        Bans and priorities of local suppression.
     worth
-        value kept now and expected later.
+        Value kept now and expected later.
     share
-        share of events kept, among the cases that leave.
+        Share of events kept, among the cases that leave.
     due_shown
-        number of due items that are shown.
+        Number of due items that are shown.
     """
 
     tried: Flags
@@ -221,29 +221,29 @@ def divided(
     Parameters
     ----------
     queue
-        the completed cases that wait.
+        The completed cases that wait.
     waited
         int64[C], releases that each case has waited for.
     patience
-        how long cases may wait by choice.
+        How long cases may wait by choice.
     share
-        largest share of a class in the cohort.
+        Largest share of a class in the cohort.
     min_share
-        least share of events that must stay in the cases that leave.
+        Least share of events that must stay in the cases that leave.
     want
-        items to favour.
+        Items to favour.
 
     Returns
     -------
     Division
-        the cases that leave, and the preferences of local suppression.
+        The cases that leave, and the preferences of local suppression.
 
     Raises
     ------
     TooFewCasesError
-        the queue is small, and no cohort can be formed yet.
+        If the queue is small, and no cohort can be formed yet.
     BoundError
-        no cohort can be formed from a larger queue; the message names the cause.
+        If no cohort can be formed from a larger queue; the message names the cause.
     """
     check_feasible(queue, share)
     search = _Search(queue, share, want)
@@ -288,16 +288,16 @@ def frequent(log: EventLog, classes: Iterable[Column], bounds: TlkcBounds) -> li
     Parameters
     ----------
     log
-        the completed cases.
+        The completed cases.
     classes
-        the class of each case, one column per sensitive attribute.
+        The class of each case, one column per sensitive attribute.
     bounds
         K and C.
 
     Returns
     -------
     list
-        activities of at least `FREQUENT` of the cases.
+        Activities of at least `FREQUENT` of the cases.
     """
     n_activities = max(1, len(log.activity.values))
     pair = log.case_of_event * n_activities + log.activity.codes
@@ -321,11 +321,11 @@ def item_priorities(came: Mapping[Any, int], shown: Mapping[Any, int], frequent:
     Parameters
     ----------
     came
-        events of published cases by item, as they arrived.
+        Events of published cases by item, as they arrived.
     shown
-        events of published cases by item, as they were published.
+        Events of published cases by item, as they were published.
     frequent
-        items of at least `FREQUENT` of the completed cases.
+        Items of at least `FREQUENT` of the completed cases.
 
     Returns
     -------
@@ -354,9 +354,9 @@ def check_feasible(queue: TlkcProblem, share: Fraction) -> None:
     Raises
     ------
     TooFewCasesError
-        fewer than K cases wait, or the queue is small and one class is too frequent in it.
+        If fewer than K cases wait, or the queue is small and one class is too frequent in it.
     BoundError
-        one class of a larger queue is so frequent that fewer than K cases could leave with the others.
+        If one class of a larger queue is so frequent that fewer than K cases could leave with the others.
     """
     if queue.log.n_cases < queue.bounds.K:
         raise TooFewCasesError(

@@ -74,13 +74,13 @@ class CohortRules:
     Attributes
     ----------
     options
-        how suppression chooses.
+        Options of suppression: how it chooses items.
     min_share
-        least share of the queue's events that must stay.
+        Least share of the queue's events that must stay.
     alphabet
-        items that every cohort may show; None: each cohort chooses its own.
+        Items that every cohort may show; None: each cohort chooses its own.
     choice
-        preferences of local suppression.
+        Preferences of local suppression.
     """
 
     options: SuppressionOptions
@@ -97,21 +97,21 @@ def cohort(queue: TlkcProblem, rules: CohortRules) -> Anonymized:
     Parameters
     ----------
     queue
-        the completed cases that wait, with knowledge, bounds and classes.
+        The completed cases that wait, with knowledge, bounds and classes.
     rules
-        when the queue may leave.
+        Conditions under which the queue may leave.
 
     Returns
     -------
     Anonymized
-        the cohort, verified by the independent checker.
+        The cohort, verified by the independent checker.
 
     Raises
     ------
     TooFewCasesError
-        the queue is small, and has to wait for more cases: because of K, of C, or because too few events would stay.
+        If the queue is small, and has to wait for more cases: because of K, of C, or because too few events would stay.
     BoundError
-        the same of a larger queue. The message names which.
+        If the same is true of a larger queue. The message names the cause.
     """
     if not queue.log.n_events:
         raise TooFewCasesError("no completed case is waiting")
@@ -197,9 +197,9 @@ def balanced(among: Flags, classes: Sequence[Column], share: Fraction) -> Flags:
     among
         bool[C], the cases that could leave, in queue order.
     classes
-        the class of each case, one column per sensitive attribute.
+        The class of each case, one column per sensitive attribute.
     share
-        largest share of one class.
+        Largest share of one class.
 
     Returns
     -------
@@ -254,7 +254,7 @@ def refuse_moving_bins(name: str, column: Column) -> None:
     Raises
     ------
     InputError
-        the attribute is numeric; the message asks for mechanism.bins.
+        If the attribute is numeric; the message asks for mechanism.bins.
     """
     if is_numeric(column):
         raise InputError(f"tlkc-cohorts: {name} is numeric; give its classes by mechanism.bins, fixed for all cohorts")

@@ -40,11 +40,11 @@ class Target:
     Attributes
     ----------
     place
-        index of the earlier release whose cases are not counted; None: all cases count.
+        Index of the earlier release whose cases are not counted; None: all cases count.
     least
-        least number of matching cases outside that release.
+        Least number of matching cases outside that release.
     length
-        longest background knowledge, in items.
+        Longest background knowledge, in items.
     """
 
     place: int | None
@@ -94,7 +94,7 @@ class Hiding:
         kept
             bool[E], the events that may be shown.
         given_up
-            background knowledge that some case can only lose with a fixed event: one item of each must be
+            Background knowledge that some case can only lose with a fixed event: one item of each must be
             suppressed everywhere.
         """
         plain_counts = np.bincount(self.codes[plain], minlength=self.items)
@@ -114,14 +114,14 @@ class Hiding:
         Parameters
         ----------
         violating
-            returns the violating candidates of the events that are still shown.
+            Returns the violating candidates of the events that are still shown.
 
         Returns
         -------
         kept
             bool[E], the events that may be shown.
         given_up
-            candidates that only the suppression of whole items can end.
+            Candidates that only the suppression of whole items can end.
         """
         price, rank = np.ones(self.items, dtype=np.int64), _ranks(np.bincount(self.codes, minlength=self.items))
         kept, given_up = np.ones(len(self.codes), dtype=np.bool_), set[Bk]()

@@ -164,9 +164,9 @@ class Parents(NamedTuple):
     deletions
         int32[N, k], nodes of the level above without one item each.
     child_start
-        where the children of each node of the level above begin.
+        First child of each node of the level above.
     child_item
-        items of these children.
+        Items of these children.
     """
 
     paths: Codes
@@ -182,13 +182,13 @@ class Cases(NamedTuple):
     Attributes
     ----------
     occurrences
-        see `first_occurrences`.
+        See `first_occurrences`.
     starts
-        where each row begins.
+        First item of each row, and the end of the last one.
     weight
-        cases of each row.
+        Cases of each row.
     values
-        class of each row, by sensitive attribute.
+        Class of each row, by sensitive attribute.
     """
 
     occurrences: Any

@@ -60,21 +60,21 @@ def lcs_start(log: EventLog, knowledge: Knowledge, allowed: Callable[[Flags], bo
     Parameters
     ----------
     log
-        the source log.
+        The source log.
     knowledge
-        the perspectives of an item.
+        The perspectives of an item.
     allowed
-        whether a mask of kept events, bool[E], may be released.
+        Whether a mask of kept events, bool[E], may be released.
 
     Returns
     -------
     Anonymized
-        the largest mask that was allowed.
+        The largest mask that was allowed.
 
     Raises
     ------
     BoundError
-        neither the common subsequence nor any single item is allowed.
+        If neither the common subsequence nor any single item is allowed.
 
     References
     ----------

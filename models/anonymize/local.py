@@ -42,9 +42,9 @@ def default_priority(view: TraceView, suppressed: Iterable[int]) -> Ints:
     Parameters
     ----------
     view
-        the log as the adversary sees it.
+        The log as the adversary sees it.
     suppressed
-        codes of the items that global suppression removes.
+        Codes of the items that global suppression removes.
 
     Returns
     -------
@@ -71,11 +71,11 @@ class Choice:
     Attributes
     ----------
     first
-        items that enter before all others; the others enter by frequency.
+        Items that enter before all others; the others enter by frequency.
     value
-        value of an event by item, `PLAIN` if the item is not named; the search maximizes it.
+        Value of an event by item, `PLAIN` if the item is not named; the search maximizes it.
     owed
-        items of which the search may not lose all events.
+        Items of which the search may not lose all events.
     """
 
     first: tuple[Any, ...] = ()
@@ -102,7 +102,7 @@ class Choice:
         Parameters
         ----------
         view
-            the log as the adversary sees it.
+            The log as the adversary sees it.
         events
             int64[P], number of events at each position.
         """
@@ -120,9 +120,9 @@ def entering(codes: Codes, events: Ints, items: int, first: Sequence[int] = ()) 
     events
         int64[P], number of events at each position.
     items
-        number of items.
+        Number of items.
     first
-        codes of the items that enter before all others.
+        Codes of the items that enter before all others.
 
     Returns
     -------
@@ -156,7 +156,7 @@ def kept_events(view: TraceView, kept: Flags) -> Flags:
     Parameters
     ----------
     view
-        the log as the adversary sees it.
+        The log as the adversary sees it.
     kept
         bool[P], positions that stay.
     """
@@ -267,7 +267,7 @@ def improve(
     Parameters
     ----------
     reach
-        the log as the adversary sees it.
+        The log as the adversary sees it.
     bounds
         L, K and C.
     start
@@ -275,13 +275,13 @@ def improve(
     events
         int64[P], value of the events at each position.
     effort
-        number of proposals.
+        Number of proposals.
     generator
-        seeded; its draws are not noise of the release.
+        Seeded; its draws are not noise of the release.
     fixed
-        bans that every proposal keeps.
+        Bans that every proposal keeps.
     progress
-        called with the number of finished proposals.
+        Called with the number of finished proposals.
 
     References
     ----------

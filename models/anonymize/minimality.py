@@ -41,11 +41,11 @@ class Minimality:
     Attributes
     ----------
     audited
-        number of candidates that were audited.
+        Number of candidates that were audited.
     below_k
-        number of them with 1..K-1 possible cases.
+        Number of them with 1..K-1 possible cases.
     least
-        least number of possible cases of any audited candidate; None if there is none.
+        Least number of possible cases of any audited candidate; None if there is none.
     """
 
     audited: int
@@ -63,16 +63,16 @@ def audit(reach: Reach, bounds: TlkcBounds, state: SafeState) -> Minimality:
     Parameters
     ----------
     reach
-        the log as the adversary sees it, before suppression.
+        The log as the adversary sees it, before suppression.
     bounds
         L, K and C.
     state
-        priorities, bans and kept events of local suppression.
+        Priorities, bans and kept events of local suppression.
 
     Returns
     -------
     Minimality
-        how many candidates have fewer than K possible cases.
+        How many candidates have fewer than K possible cases.
     """
     return _Auditor(reach, bounds).audited(state).minimality(bounds.K)
 
@@ -201,7 +201,7 @@ def withstanding(
     Parameters
     ----------
     reach
-        the log as the adversary sees it.
+        The log as the adversary sees it.
     bounds
         L, K and C.
     state
@@ -209,7 +209,7 @@ def withstanding(
     events
         int64[P], value of the events at each position; the steps that lose least are taken.
     most
-        the bound `max_minimality`.
+        The bound `max_minimality`.
 
     Returns
     -------
@@ -217,7 +217,7 @@ def withstanding(
         `state` itself if it holds the bound. If nothing can be changed any more, the last state, which the
         gate refuses.
     minimality
-        the audit of that state.
+        The audit of that state.
     """
     auditor = _Auditor(reach, bounds)
     step = auditor.audited(state)

@@ -105,30 +105,30 @@ def repaired(
     Parameters
     ----------
     problem
-        the log, knowledge, bounds and classes.
+        The log, knowledge, bounds and classes.
     shown
-        items that earlier releases showed of each case.
+        Items that earlier releases showed of each case.
     targets
-        numbers of cases that background knowledge must match outside earlier releases.
+        Numbers of cases that background knowledge must match outside earlier releases.
     options
-        how whole items are chosen.
+        How whole items are chosen.
     gone
-        items that are suppressed in any case.
+        Items that are suppressed in any case.
     mode
-        whether single cases may lose events, or only whole items go.
+        Whether single cases may lose events, or only whole items go.
     local
-        single cases also lose what violates TLKC-privacy; needs `mode` "events".
+        Single cases also lose what violates TLKC-privacy; needs `mode` "events".
 
     Returns
     -------
     Anonymized
-        the release; `details["hidden"]` counts events of remaining items that left single cases, and these
+        The release; `details["hidden"]` counts events of remaining items that left single cases, and these
         cases.
 
     Raises
     ------
     BoundError
-        nothing would be left.
+        If nothing would be left.
 
     References
     ----------
@@ -180,13 +180,13 @@ def fresh_violations(problem: TlkcProblem, published: Collection[str], K: int, l
     Parameters
     ----------
     problem
-        the log and the knowledge.
+        The log and the knowledge.
     published
-        case ids of the earlier release.
+        Case ids of the earlier release.
     K
-        least number of matching cases, unless none matches.
+        Least number of matching cases, unless none matches.
     length
-        largest number of items of background knowledge.
+        Largest number of items of background knowledge.
     """
     outside = np.asarray([name not in published for name in problem.log.case_ids], dtype=np.bool_)
     if not outside.any():

@@ -119,7 +119,7 @@ def refuse_empty(result: Anonymized, subject: str) -> Anonymized:
     Raises
     ------
     BoundError
-        every event would be suppressed; an empty log is never a success.
+        If every event would be suppressed; an empty log is never a success.
     """
     if result.source.n_events and not result.kept.any():
         cases = total(result.source.lengths >= 0, result.cases)

@@ -42,11 +42,11 @@ def class_columns(
     Parameters
     ----------
     log
-        the source log.
+        The source log.
     names
-        the sensitive attributes.
+        The sensitive attributes.
     bins
-        ascending upper edges by attribute; a value belongs to the first edge that it does not exceed, and
+        Ascending upper edges by attribute; a value belongs to the first edge that it does not exceed, and
         above the last edge to one more class.
     cases
         int64[C], number of cases that each case represents; None: one each.
@@ -54,12 +54,12 @@ def class_columns(
     Returns
     -------
     dict
-        one column of classes per attribute.
+        One column of classes per attribute.
 
     Raises
     ------
     InputError
-        an unknown attribute, edges that do not ascend, or bins of an attribute that is not numeric.
+        If an attribute is unknown, edges do not ascend, or an attribute with bins is not numeric.
     """
     edges = dict(bins or {})
     unknown = sorted(set(edges) - set(names))
@@ -504,14 +504,14 @@ def check_edges(name: str, edges: Edges) -> None:
     Parameters
     ----------
     name
-        the attribute, for messages.
+        The attribute, for messages.
     edges
-        upper edges of its classes.
+        Upper edges of its classes.
 
     Raises
     ------
     InputError
-        there are none, or they are not finite and ascending.
+        If there are none, or they are not finite and ascending.
     """
     ascends = all(low < high for low, high in itertools.pairwise(edges))
     if not edges or not ascends or not np.isfinite(edges).all():
@@ -553,7 +553,7 @@ def quartile_classes(column: Column, cases: Ints | None = None) -> Column:
     Parameters
     ----------
     column
-        the attribute by case; all values are numbers.
+        The attribute by case; all values are numbers.
     cases
         int64[C], number of cases that each case represents; None: one each.
     """
@@ -600,18 +600,18 @@ def refuse_identifying(
     Parameters
     ----------
     log
-        the source log.
+        The source log.
     names
-        the sensitive attributes.
+        The sensitive attributes.
     bins
-        attributes with given bins are not checked.
+        Edges of classes by attribute. An attribute that has them is not checked.
     cases
-        as for `class_columns`.
+        As for `class_columns`.
 
     Raises
     ------
     InputError
-        the message names the attribute.
+        If nearly every case has a value of its own. The message names the attribute.
     """
     for name in names:
         if name in (bins or {}):
@@ -642,9 +642,9 @@ def refuse_infeasible(
     Parameters
     ----------
     n_cases
-        number of cases.
+        Number of cases.
     classes
-        the class of each case, by sensitive attribute.
+        The class of each case, by sensitive attribute.
     bounds
         K and C.
     cases
@@ -653,7 +653,7 @@ def refuse_infeasible(
     Raises
     ------
     FewerThanKError
-        the log has fewer than K cases.
+        If the log has fewer than K cases.
     InfeasibleError
         a class has more than C of the cases.
 

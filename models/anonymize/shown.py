@@ -65,11 +65,11 @@ class ShownItems:
         Parameters
         ----------
         case_ids
-            its case ids; "" for a record that is not one case.
+            Its case ids; "" for a record that is not one case.
         starts
             int64[C + 1], where the events of each case begin.
         items
-            the item of each event.
+            The item of each event.
         """
         number = np.full(len(case_ids), -1, dtype=np.int64)
         for row, case_id in enumerate(case_ids):
@@ -117,11 +117,11 @@ class ShownItems:
         Parameters
         ----------
         case_ids
-            case ids of the log.
+            Case ids of the log.
         starts
             int64[C + 1], where the events of each case begin.
         alphabet
-            items of the log.
+            Items of the log.
         item
             int64[E], item of each event as an index into `alphabet`.
 
@@ -150,7 +150,7 @@ class ShownItems:
         Parameters
         ----------
         case_ids, alphabet
-            case ids and items of a log.
+            Case ids and items of a log.
         case, item
             int64[N], N pairs of indices into `case_ids` and `alphabet`.
         """

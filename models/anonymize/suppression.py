@@ -58,11 +58,11 @@ def algorithm_1(candidates: Candidates, frequent: Candidates, items: int) -> lis
     Parameters
     ----------
     candidates
-        violating candidates, each of which loses an item (PG counts them).
+        Violating candidates, each of which loses an item (PG counts them).
     frequent
-        maximal frequent traces (UL counts those that an item is in).
+        Maximal frequent traces (UL counts those that an item is in).
     items
-        number of items.
+        Number of items.
 
     References
     ----------
@@ -87,13 +87,13 @@ def algorithm_2(candidates: Candidates, cases_with: Ints, n_cases: int, weights:
     Parameters
     ----------
     candidates
-        violating candidates, each of which loses an item.
+        Violating candidates, each of which loses an item.
     cases_with
         int64[items], cases in which each item occurs.
     n_cases
-        number of cases.
+        Number of cases.
     weights
-        alpha and beta.
+        Alpha and beta.
 
     References
     ----------
@@ -251,16 +251,16 @@ def prune(chosen: Iterable[int], candidates: Candidates, loss: list[Ints]) -> li
     Parameters
     ----------
     chosen
-        items that together hit every candidate.
+        Items that together hit every candidate.
     candidates
-        violating candidates.
+        Violating candidates.
     loss
         for each item the cases that have it at least once, twice, ... (`losses`).
 
     Returns
     -------
     list
-        items that still hit every candidate, ascending.
+        Items that still hit every candidate, ascending.
     """
     sets = UnitSets.of(candidates)
     starts, holders = sets.holders(len(loss))
@@ -281,12 +281,12 @@ def raise_caps(chosen: Iterable[int], candidates: Candidates, loss: list[Ints]) 
     Parameters
     ----------
     chosen, candidates, loss
-        as for `prune`.
+        As for `prune`.
 
     Returns
     -------
     dict
-        most occurrences of an item that may stay, for each item that loses some.
+        Most occurrences of an item that may stay, for each item that loses some.
     """
     caps: Caps = dict.fromkeys(chosen, 0)
     needs = [{item: candidate.count(item) for item in set(candidate)} for candidate in candidates]
@@ -341,18 +341,18 @@ def minimum_cover(candidates: Candidates, loss: list[Ints], *, capping: bool, ti
     Parameters
     ----------
     candidates
-        minimal violating candidates.
+        Minimal violating candidates.
     loss
-        per item, the events that each cap level costs (`losses`).
+        Per item, the events that each cap level costs (`losses`).
     capping
-        whether occurrences above a cap may go instead of the whole item.
+        Whether occurrences above a cap may go instead of the whole item.
     time_limit
-        seconds of branch and bound.
+        Seconds of branch and bound.
 
     Returns
     -------
     Cover
-        caps and their loss in events; caps are None if the time did not suffice for a proof of optimality.
+        Caps and their loss in events; caps are None if the time did not suffice for a proof of optimality.
     """
     base = 1 + max(map(len, candidates), default=0)
     sets = UnitSets.of(candidates, base=base)

@@ -65,14 +65,14 @@ def maximal_frequent(view: TraceView, theta: float | str | Fraction) -> list[tup
     Parameters
     ----------
     view
-        an ordered view (`seq` or `rel`).
+        An ordered view (`seq` or `rel`).
     theta
-        least share of the cases, in (0, 1].
+        Least share of the cases, in (0, 1].
 
     Raises
     ------
     InputError
-        theta is out of range.
+        If theta is out of range.
 
     References
     ----------
@@ -181,41 +181,41 @@ def anonymize(
     Parameters
     ----------
     log
-        the source log.
+        The source log.
     L
-        largest number of items that an adversary knows of a case.
+        Largest number of items that an adversary knows of a case.
     K
-        least number of released cases that match such knowledge.
+        Least number of released cases that match such knowledge.
     C
-        largest share of one sensitive value among the matching cases, in (0, 1].
+        Largest share of one sensitive value among the matching cases, in (0, 1].
     sensitive
-        names of sensitive attributes.
+        Names of sensitive attributes.
     knowledge
-        structure of the knowledge (then `attribute`, `T` and `clock` complete it), or the whole `Knowledge`.
+        Structure of the knowledge (then `attribute`, `T` and `clock` complete it), or the whole `Knowledge`.
     attribute
-        which perspectives an item has.
+        Perspectives of an item.
     T
-        unit of relative times.
+        Unit of relative times.
     bins
-        upper edges of the classes of numeric attributes; quartiles if not given.
+        Upper edges of the classes of numeric attributes; quartiles if not given.
     clock
-        clock in which relative times are read.
+        Clock in which relative times are read.
     also
-        weaker structures for which the bounds must hold too.
+        Weaker structures for which the bounds must hold too.
     options
-        the fields of `SuppressionOptions`.
+        The fields of `SuppressionOptions`.
 
     Returns
     -------
     Anonymized
-        the released log, verified by an independent checker.
+        The released log, verified by an independent checker.
 
     Raises
     ------
     InputError
-        K or C is infeasible, which is reported before any work, or an option is out of range.
+        If K or C is infeasible, which is reported before any work, or an option is out of range.
     BoundError
-        nothing would be left.
+        If nothing would be left.
 
     References
     ----------
@@ -309,16 +309,16 @@ class TlkcProblem:
         Parameters
         ----------
         options
-            how suppression chooses.
+            How suppression chooses.
         progress
-            called with the number of finished proposals of local search.
+            Called with the number of finished proposals of local search.
 
         Raises
         ------
         InfeasibleError
-            the whole log already violates.
+            If the whole log already violates.
         BoundError
-            nothing would be left, or the checker found a violation.
+            If nothing would be left, or the checker found a violation.
         """
         self.refuse_infeasible()
         return self.settled(lambda problem: problem._once(options, progress))
@@ -442,11 +442,11 @@ class TlkcProblem:
         Parameters
         ----------
         options
-            effort and seed of local suppression.
+            Effort and seed of local suppression.
         preferred
-            as for `local.suppress`.
+            As for `local.suppress`.
         progress
-            called with the number of finished proposals.
+            Called with the number of finished proposals.
         """
         from models.anonymize.local import kept_events, suppress
 
@@ -485,7 +485,7 @@ class TlkcProblem:
         Raises
         ------
         BoundError
-            nothing is left, or the promise does not hold.
+            If nothing is left, or the promise does not hold.
         """
         refuse_empty(result, self.name)
         for structure in (self.knowledge.structure, *self.also):
@@ -520,7 +520,7 @@ def violation_in(problem: TlkcProblem, kept: npt.NDArray[np.bool_], structure: S
     Parameters
     ----------
     problem
-        the log, knowledge, bounds and classes.
+        The log, knowledge, bounds and classes.
     kept
         bool[E], the events that would be released.
     structure

@@ -84,9 +84,9 @@ def written(log: EventLog, sensitive: Sequence[str] = ()) -> EventLog:
     Parameters
     ----------
     log
-        the source log.
+        The source log.
     sensitive
-        names of the attributes to convert.
+        Names of the attributes to convert.
     """
     of_cases, of_events = dict(log.case_attributes), dict(log.event_attributes)
     for columns in (of_cases, of_events):

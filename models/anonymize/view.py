@@ -132,11 +132,11 @@ def view(log: EventLog, knowledge: Knowledge, sensitive: Mapping[str, Column], c
     Parameters
     ----------
     log
-        the source log.
+        The source log.
     knowledge
-        structure and perspectives of the adversary's knowledge.
+        Structure and perspectives of the adversary's knowledge.
     sensitive
-        the class of each case, by sensitive attribute.
+        The class of each case, by sensitive attribute.
     cases
         int64[C], number of cases that each case represents; None: one each.
     """
@@ -155,13 +155,13 @@ def view_of_items(
     starts
         int64[C + 1], where the events of each case begin.
     column
-        the item of each event.
+        The item of each event.
     structure
         "set", "mult", "seq" or "rel".
     sensitive
-        the class of each case, by sensitive attribute.
+        The class of each case, by sensitive attribute.
     cases
-        as for `view`.
+        As for `view`.
     """
     alphabet, codes = _canonical_codes(column)
     ordered, ends, slots = _traces(starts, codes, structure)
@@ -200,11 +200,11 @@ def _traces(starts: Ints, codes: Codes, structure: Structure) -> tuple[Codes, In
     Returns
     -------
     codes
-        the traces end to end.
+        The traces end to end.
     ends
         int64[C + 1], where each begins.
     slots
-        the place of each event in the trace of its case.
+        The place of each event in the trace of its case.
     """
     if structure not in ("set", "mult"):
         return codes, starts, _places(starts)

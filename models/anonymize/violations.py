@@ -60,11 +60,11 @@ class TlkcBounds:
         Parameters
         ----------
         L
-            largest number of items that an adversary knows, at least 1.
+            Largest number of items that an adversary knows, at least 1.
         K
-            least number of matching cases, at least 1.
+            Least number of matching cases, at least 1.
         C
-            largest share of one sensitive value, in (0, 1]; a float is read as the decimal that it prints.
+            Largest share of one sensitive value, in (0, 1]; a float is read as the decimal that it prints.
 
         Raises
         ------
@@ -175,19 +175,19 @@ def minimal_violations(view: TraceView, bounds: TlkcBounds) -> Violations:
     Parameters
     ----------
     view
-        the log as the adversary sees it.
+        The log as the adversary sees it.
     bounds
         L, K and C.
 
     Returns
     -------
     Violations
-        by size, in lexicographic order.
+        By size, in lexicographic order.
 
     Raises
     ------
     InputError
-        more than `MAX_CANDIDATES` candidates survive in one level: no promise is made then.
+        If more than `MAX_CANDIDATES` candidates survive in one level: no promise is made then.
 
     References
     ----------

@@ -54,6 +54,20 @@ DECLARED_FLAGS = ("--encoding", "utf-8", "--separator", "comma", "--time-format"
 GOLDEN = ROOT / "tests" / "golden"
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Let nothing that runs in this process wait for the disk.
+
+    A test ends processes and never the machine, and what a process wrote before its end is read back without a sync.
+    With syncs, a replay of a small log waits for as long as it computes. Processes that a test starts do sync.
+    """
+    os.fsync = _check_descriptor
+
+
+def _check_descriptor(descriptor: int) -> None:
+    """Fail as `os.fsync` does if the descriptor is not open."""
+    os.fstat(descriptor)
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
     """Collect without garbage collection, and exempt from it what stays for the whole session.

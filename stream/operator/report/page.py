@@ -10,10 +10,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import msgspec
+from jinja2 import Environment
 from markupsafe import Markup
 
 from models.dp.account import RULE_TEXTS
@@ -59,11 +61,9 @@ def render(data: Report, *, home: str | None = None, papers: Links | None = None
     papers
         Addresses of dossiers and assessments.
     """
-    environment = environment_of(FOLDER)
-    environment.filters |= {"number": number, "pretty": _pretty, "moment": moment, "swatch": plots.swatch}
-    environment.filters |= {"share": share, "sentence": sentence, "rule": RULE_TEXTS.__getitem__}
     style = Markup((FOLDER / "style.css").read_text(encoding="utf-8"))  # noqa: S704 - our own file
-    return environment.get_template("page.html").render(
+    template = _templates().get_template("page.html")
+    return template.render(
         report=data,
         home=home,
         papers=papers or {},
@@ -78,6 +78,16 @@ def render(data: Report, *, home: str | None = None, papers: Links | None = None
         words=every(),
         today=datetime.now(UTC).date().isoformat(),
     )
+
+
+# Kept, because compiling the template takes longer than many a report. A template that changes is compiled again.
+@cache
+def _templates() -> Environment:
+    """Return the templates with the functions that format numbers and moments."""
+    environment = environment_of(FOLDER)
+    environment.filters |= {"number": number, "pretty": _pretty, "moment": moment, "swatch": plots.swatch}
+    environment.filters |= {"share": share, "sentence": sentence, "rule": RULE_TEXTS.__getitem__}
+    return environment
 
 
 def _shown(publication: PublicationReport) -> Mapping[str, Any]:

@@ -159,16 +159,16 @@ def _dump_partition(name: tuple[str, int], partition: Partition) -> list[Any]:
 def _held(record: Delta) -> bytes:
     """Encode a record behind a gap.
 
-    If it contains an integer that is too large for msgpack, its values are made `plain` first.
+    If it contains an integer that is too large for msgpack, its values are made `countable` first.
     """
     try:
         return msgspec.msgpack.encode(record)
     except OverflowError:
-        rows = [(*row[:5], _plain_values(row[5]), *row[6:]) for row in record.rows]
+        rows = [(*row[:5], _countable_values(row[5]), *row[6:]) for row in record.rows]
         return msgspec.msgpack.encode(msgspec.structs.replace(record, rows=rows))
 
 
-def _plain_values(attributes: Attributes | None) -> Attributes | None:
+def _countable_values(attributes: Attributes | None) -> Attributes | None:
     if attributes is None:
         return None
     return {

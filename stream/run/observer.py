@@ -18,6 +18,7 @@ from stream.release.contract import Decision, DecisionOutcome
 from stream.release.documents import AuditDocument
 from stream.release.verdict import PublicationSeries, judged
 from stream.run.exporter import RECENT, Metrics, published
+from stream.run.figures import series_by_publication
 
 if TYPE_CHECKING:
     from stream.fold.fold import Fold
@@ -99,7 +100,7 @@ class MetricsObserver:
 
     def attached(self, service: ReleaseService) -> None:
         """Report what the ledger contains, and read counts from this service from now on."""
-        self._service, self._series = service, service.series()
+        self._service, self._series = service, series_by_publication(service)
         live = self.metrics.live
         for name, pipeline in service.pipelines.items():
             self.metrics.budget(name, pipeline.spent.charge)

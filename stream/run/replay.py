@@ -42,10 +42,11 @@ from stream.release.planned import BuiltBy
 from stream.release.schedule import SimulatedClock
 from stream.release.spec import Intake
 from stream.release.verdict import LOG_END, Verdict, exit_code, verdicts
+from stream.run.figures import events_by_outcome, publications_with_waiting_cases, sum_of_known
 from stream.run.log_source import SOURCE, LogRecords, log_facts, records_from_log
 from stream.run.presets import with_default
 from stream.run.runner import Arrival, Runner
-from stream.run.service import ReleaseService, refuse_without_start, sum_of_known
+from stream.run.service import ReleaseService, refuse_without_start
 
 if TYPE_CHECKING:
     from stream.run.observer import MetricsObserver
@@ -275,7 +276,7 @@ class Replay:
             self.clock.reached = None
             self.service.publish_due()
             outcome.decisions = [*resume.before(run.decisions), *map(self._settled, run.decisions)]
-            outcome.tail = {name: self.service.tail(fold, name) for name in fold.publications}
+            outcome.tail = {name: events_by_outcome(self.service, fold, name) for name in fold.publications}
         finally:
             self.service.close()
         outcome.seconds = time.monotonic() - started
@@ -283,7 +284,7 @@ class Replay:
 
     def _last_cuts(self, fold: Fold, final: bool) -> Iterator[Cut]:
         """Yield the cuts after the last event. The held releases are counted here, after the earlier cuts."""
-        holding = self.service.holding(fold) if final else ()
+        holding = publications_with_waiting_cases(self.service, fold) if final else ()
         yield from fold.finish(final=final, holding=holding)
 
     def _settled(self, decided: tuple[str, Decision]) -> tuple[str, Decision]:

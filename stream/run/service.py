@@ -8,14 +8,14 @@ publication's pipeline.
 * `decide`: one cut, through the pipeline of its publication. `attempt` and `decide_attempt` are its two halves: the
   first reads the fold, the second does not. `rule` and `obey`: a person's decision on a held release.
 * `checkpoint`, `fold_of`: save and restore the fold. `erase`: remove cases from all of it.
-* `tail`, `series`, `holding`: figures for status, metrics and verdicts.
+* `audit_of`: the audit of a release. `stream.run.figures` derives figures from them.
 """
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -58,7 +58,6 @@ from stream.release.public_view import GROUP, with_roles
 from stream.release.recovery import compare, publish_due, recover, supersede
 from stream.release.schedule import RealClock, ReleaseClock
 from stream.release.spec import Intake
-from stream.release.verdict import PublicationSeries
 from stream.run.data_warnings import DataWarnings
 from stream.run.keeper import StateKeeper
 from stream.values.memory import Bytes
@@ -99,22 +98,21 @@ class ReleaseService:
     ----------
     settings, output
         Configuration, and the folder of the process.
-    at
-        Called at each durable step, for tests of crashes.
-    ops
-        File operations of the store and of the operator's folder.
+    at, ops
+        For tests of crashes: called at each durable step, and file operations of the store and of the operator's
+        folder.
     open_ledger
-        Opens the ledger, and returns what announces releases.
+        Opens the ledger, and returns what announces releases. By default the ledger of this host alone.
     watch
         Follows decisions, for metrics.
     mirrored
         Whether a replica of the operator's files is kept in the store, if one is configured (the daemon).
     clock
-        Decides when releases with a fixed delay become visible.
+        Decides when releases with a fixed delay become visible. By default the clock of this host.
     built_by
         Engine that builds in place of the mechanisms.
     intake
-        How events came in, for promises of epsilon.
+        How events came in. The promise of epsilon in a manifest begins with it.
     assess
         Whether attacks on held-out cases are run before each release of all publications.
     on_assess
@@ -143,13 +141,10 @@ class ReleaseService:
         self.clock: ReleaseClock = clock or RealClock()
         # If a later step fails, this closes the ledger and unlocks the folder: the process may try again.
         with ExitStack() as opened:
+            # Files of the operator, public store, and copies of both elsewhere.
             self.folder = OperatorFolder(output, ops)
             opened.callback(self.folder.close)
-            if settings.key is None:
-                key = self.folder.key()
-            else:
-                key = key_from_text(settings.key.get_secret_value())
-            self.pseudonyms = Pseudonyms(key)
+            self.pseudonyms = Pseudonyms(self._key())
             self.checkpoints = _checkpoints(self.folder, settings)
             self.store = open_store(settings.store or output, ops, self.folder.path)
             self.mirror = mirror_of(settings, output, ops) if mirrored else None
@@ -161,13 +156,16 @@ class ReleaseService:
             if built_by is not None and settings.checkpoint_key is not None:
                 log.warning("%s", PLAIN_ENGINE_FILES)
             self.keeper = StateKeeper(self.checkpoints, archive=self.archive)
+
+            # The ledger. Nothing may be charged to one that counts in another way, or that lacks releases of the store:
+            # both are refused before the pipelines exist.
             self.ledger, publish = open_ledger(self.folder.ledger, settings.process.name)
             opened.callback(self.ledger.close)
-            # Before the pipelines exist: nothing may be charged to a ledger that counts in another way, or that lacks
-            # releases of the store.
             refuse_other_accounting(settings.process.name, settings.process.budget.accounting, self.ledger.view)
             configured = [publication.name for publication in settings.publication]
             compare(self.ledger, self.store, settings.process.name, configured)
+
+            # A pipeline for each publication.
             self.former = self._former()
             self.audiences = self._audiences()
             audience_of = {name: audience for audience in self.audiences for name in audience.members}
@@ -188,13 +186,8 @@ class ReleaseService:
                     built_by=built_by,
                     on_assess=on_assess,
                 )
-            # Recovery and the mirror bring the operator's files of earlier releases, which audits then read. An erasure
-            # that a crash left unfinished needs these files, too.
-            for pipeline in self.pipelines.values():
-                recover(pipeline)
-            self.check_mirror(contents=True)
-            self._read_earlier()
-            finish(self)
+
+            self._recover()
             self._warn_of_looser_terms()
             self._keep_configuration()
             self._opened = opened.pop_all()
@@ -204,6 +197,24 @@ class ReleaseService:
         self._opened.close()
 
     # opening
+
+    def _key(self) -> bytes:
+        """Return the pseudonym key: of the configuration, or of the folder, which makes one on first use."""
+        if self.settings.key is None:
+            return self.folder.key()
+        return key_from_text(self.settings.key.get_secret_value())
+
+    def _recover(self) -> None:
+        """Finish what a crash left, and read the releases that audits look back at.
+
+        Recovery and the mirror bring the operator's files of earlier releases. Audits read these files, and an erasure
+        that a crash left unfinished needs them too.
+        """
+        for pipeline in self.pipelines.values():
+            recover(pipeline)
+        self.check_mirror(contents=True)
+        self._read_earlier()
+        finish(self)
 
     def _former(self) -> list[Account]:
         """Return the accounts of publications that the configuration no longer names.
@@ -245,7 +256,7 @@ class ReleaseService:
         return Audience(name, names, self.ledger, self.folder, max_lookback=max_lookback, mirror=self.mirror)
 
     def _read_earlier(self) -> None:
-        """Read the releases that audits look back at. Recovery must have brought their files first."""
+        """Read the releases that audits look back at."""
         publications = self.settings.publication
         sharing = {member.name for member in publications if member.build_mechanism.shares_memory}
         for audience in self.audiences:
@@ -290,7 +301,7 @@ class ReleaseService:
         seal = last_seal(pipeline.account)
         if seal is None:
             return None
-        earlier = self._audit_of(publication.name, seal.sequence, AuditPart) or AuditDocument()
+        earlier = self.audit_of(publication.name, seal.sequence, AuditPart) or AuditDocument()
         pipeline.looser = looser_terms(spec, seal, earlier)
         pipeline.spec = replace(spec, approval=spec.approval or keeps_approval(spec, seal, earlier))
         return discontinued(spec, earlier)
@@ -309,7 +320,7 @@ class ReleaseService:
         """
         for name, pipeline in self.pipelines.items():
             seal = last_seal(pipeline.account)
-            earlier = None if seal is None else self._audit_of(name, seal.sequence, AuditPart)
+            earlier = None if seal is None else self.audit_of(name, seal.sequence, AuditPart)
             if earlier is None or not changes_cases(pipeline.spec, earlier):
                 continue
             terms, them = f'cases = "{earlier.get("cases", "all")}"', "it"
@@ -538,7 +549,7 @@ class ReleaseService:
             configured = next(table for table in self.settings.publication if table.name == publication)
             self._compare_terms(configured)
         if self.watch is not None and not outcome.again:
-            audit = self._audit_of(publication, number) if outcome.status == "approved" else None
+            audit = self.audit_of(publication, number) if outcome.status == "approved" else None
             self.watch.ruled(outcome, audit)
         return outcome
 
@@ -704,101 +715,9 @@ class ReleaseService:
             self.checkpoint(fold, in_full=True)
         return report
 
-    # figures for status, metrics and verdicts
+    # audits
 
-    def tail(self, fold: Fold, name: str) -> dict[str, int | None]:
-        """Return how many events are released, suppressed, pending and late after the last one.
-
-        Released and suppressed are None after a dp release, whose records are not those of the source, and if the
-        audit of the last release cannot be read: its events then count as pending.
-        """
-        accounting, pipeline = fold.accounting(name), self.pipelines[name]
-        released = pipeline.account.released_numbers
-        if pipeline.spec.waits:
-            return self._tail_of_disjoint(accounting, [self._counts_of(name, number) for number in released])
-        counts: Mapping[str, Any] = self._counts_of(name, released[-1]) if released else {}
-        exposed = counts.get("exposed") or 0
-        if pipeline.spec.once is not None:  # a release shows its own cases only
-            exposed = accounting["exposed"]
-        unexposed = accounting["seen"] - accounting["late"] - exposed
-        exposed_but_waiting = counts.get("held") or 0  # of open cases, and of the queue for a later cohort
-        return {
-            "seen": accounting["seen"],
-            "released": counts["released"] if counts else 0,
-            "suppressed": counts["suppressed_events"] if counts else 0,
-            "pending": unexposed + exposed_but_waiting,
-            "late": accounting["late"],
-        }
-
-    def _counts_of(self, name: str, number: int) -> Mapping[str, Any]:
-        """Return the counts of a release. Without its audit they are unknown: the publication is paused then."""
-        audit = self._audit_of(name, number, AuditPart) or {}
-        return audit.get("counts", {"released": None, "suppressed_events": None})
-
-    def _tail_of_disjoint(
-        self, accounting: Mapping[str, int], counts: Sequence[Mapping[str, Any]]
-    ) -> dict[str, int | None]:
-        """Return `tail` of a series in which each case is in one release: sums over all releases.
-
-        Parameters
-        ----------
-        accounting
-            Numbers of accepted events by their outcome (`Fold.accounting`).
-        counts
-            Counts of each release.
-        """
-        released = sum_of_known([of_release["released"] for of_release in counts])
-        suppressed = sum_of_known([of_release["suppressed_events"] for of_release in counts])
-        n_left = 0  # events of cases that are in a release
-        if released is not None and suppressed is not None:
-            n_left = released + suppressed
-        return {
-            "seen": accounting["seen"],
-            "released": released,
-            "suppressed": suppressed,
-            "pending": accounting["seen"] - accounting["late"] - n_left,
-            "late": accounting["late"],
-        }
-
-    def holding(self, fold: Fold) -> list[str]:
-        """Return the publications that keep completed cases of earlier cuts for a later cohort."""
-        names = []
-        for name, pipeline in self.pipelines.items():
-            if not pipeline.spec.mechanism.shares_memory or pipeline.account.held:
-                continue
-            if self.tail(fold, name)["pending"]:
-                names.append(name)
-        return names
-
-    def series(self) -> dict[str, PublicationSeries]:
-        """Return what was released and refused so far, by publication, former ones included.
-
-        It reads every audit.
-        """
-        accounts = [*self.former, *(pipeline.account for pipeline in self.pipelines.values())]
-        return {account.publication: self._series(account) for account in accounts}
-
-    def _series(self, account: Account) -> PublicationSeries:
-        series = PublicationSeries(account.publication)
-        lost = []
-        for number in account.released_numbers:
-            audit = self._audit_of(account.publication, number, AuditPart)
-            series.add(audit or AuditDocument())
-            if audit is None:
-                lost.append(number)
-        if lost:
-            log.warning(
-                "%s: the audit of release %d cannot be read, of %d releases in all; they count as not measured",
-                account.publication,
-                lost[0],
-                len(lost),
-            )
-        for entry in account.withheld.values():
-            series.refuse(entry.body.reasons)
-        series.held = len(account.held)
-        return series
-
-    def _audit_of(self, publication: str, number: int, kind: Any = Any) -> AuditDocument | None:
+    def audit_of(self, publication: str, number: int, kind: Any = Any) -> AuditDocument | None:
         """Return the audit of a release for verdicts and metrics, or the keys that `kind` names.
 
         None if it is gone or damaged: a figure stops no release.
@@ -822,16 +741,6 @@ def _refuse_stopped(fold: Fold, name: str, number: int) -> None:
         raise InputError(f"{refusal}: a gap is open (veilstream gap rewind or accept); approve it again after that")
     if name in fold.publications and fold.publications[name].paused:
         raise InputError(f"{refusal}: {name} is paused (veilstream resume {name}); approve it again after that")
-
-
-def sum_of_known(values: Sequence[int | None]) -> int | None:
-    """Return the sum of the values; None if one is unknown."""
-    total = 0
-    for value in values:
-        if value is None:
-            return None
-        total += value
-    return total
 
 
 def mirror_of(settings: Settings, output: Path, ops: FileOps | None = None) -> Mirror | None:

@@ -364,7 +364,10 @@ def _read_with_pandas(path: Path, reading: Reading, encoding: str, check: bool) 
 
 def _may_swallow_rows(frame: pd.DataFrame) -> bool:
     """Return whether a short record holds a line break: its open quotation then contains the rows behind it."""
-    short = frame[frame.iloc[:, -1].isna()]
+    is_short = frame.iloc[:, -1].isna()
+    if not is_short.any():
+        return False
+    short = frame[is_short]
     for name in short.columns[:-1]:
         has_break = short[name].str.contains("\n", regex=False, na=False)
         if has_break.any():
@@ -508,18 +511,17 @@ def _cleaned(frame: pd.DataFrame, path: Path, dialect: Dialect, reading: Reading
 
 
 def _without_nameless(frame: pd.DataFrame, path: Path, dialect: Dialect, reading: Reading) -> pd.DataFrame:
-    nameless = [place for place, name in enumerate(dialect.header) if _is_nameless(name)]
-    if not nameless:
+    is_nameless = [_is_nameless(name) for name in dialect.header]
+    if not any(is_nameless):
         return frame
-    n_filled = sum(bool(frame.iloc[:, place].notna().any()) for place in nameless)
+    n_filled = int(frame.loc[:, is_nameless].notna().any().sum())
     if n_filled == 1:
         reading.say(f"{path}: a column without a name is left out")
     elif n_filled:
         reading.say(
             f"{path}: {n_filled} columns without a name are left out; if the header has two rows, remove the first"
         )
-    kept = [place for place in range(len(dialect.header)) if place not in nameless]
-    return frame.iloc[:, kept].copy()
+    return frame.loc[:, [not nameless for nameless in is_nameless]].copy()
 
 
 # The first lines.

@@ -296,8 +296,9 @@ def test_a_start_that_failed_is_a_fault_with_its_reason(
     assert "the pseudonym key is another one" in shown
 
 
-def test_a_start_is_written_again_until_the_state_is_open(broker: Broker) -> None:
+def test_a_start_is_written_again_until_the_state_is_open(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
     """A process that is killed meanwhile writes no more. Nothing follows a status: it would hide an open state."""
+    monkeypatch.setattr(module, "LEAST_SECONDS", 0.05)
     writer = StatusTopic("p", SOURCE)
     writer.start()
     writer.watch()

@@ -278,7 +278,8 @@ def doubtful_case_ids(ids: Sequence[str], rows_of_case: Ints) -> list[str]:
 
 def _rows_and_words(ids: Sequence[str], rows_of_case: Ints, cases: list[int]) -> tuple[int, str]:
     """Return the number of rows of some cases, and their ids, each of which is a word of a fixed list."""
-    return int(rows_of_case[cases].sum()), ", ".join(sorted({ids[case].strip() for case in cases}))
+    words = {ids[case].strip() for case in cases}
+    return int(rows_of_case[cases].sum()), ", ".join(sorted(words))
 
 
 def _count_similar(ids: Sequence[str]) -> int:

@@ -576,7 +576,9 @@ def _dialect(path: Path, reading: Reading, encoding: str, errors: str = "strict"
     # A byte order mark remains if the given encoding has none.
     header[0] = header[0].removeprefix("\ufeff")
     blank = len(header) > 1 and all(name.startswith(" ") for name in header[1:])
-    names = tuple(unguarded(name.strip() if blank else name) for name in header)
+    if blank:
+        header = [name.strip() for name in header]
+    names = tuple(map(unguarded, header))
     return Dialect(encoding, separator, blank, skipped, names, errors)
 
 

@@ -36,14 +36,13 @@ def parts(path: Path, suffixes: Sequence[str]) -> list[Path]:
     """
     if not path.is_dir():
         return [path]
-    return sorted(
-        file
-        for file in path.iterdir()
-        if file.is_file()
-        and not file.name.startswith((".", "_"))
-        and file.name != "manifest.json"
-        and file.name.lower().endswith(tuple(suffixes))
-    )
+    files = []
+    for file in sorted(path.iterdir()):
+        is_left_out = file.name.startswith((".", "_")) or file.name == "manifest.json"
+        has_suffix = file.name.lower().endswith(tuple(suffixes))
+        if has_suffix and not is_left_out and file.is_file():
+            files.append(file)
+    return files
 
 
 def joined(tables: Sequence[pd.DataFrame], places: Sequence[PlaceOfRow]) -> tuple[pd.DataFrame, PlaceOfRow]:

@@ -689,17 +689,17 @@ class SimpleLog:
         all_bytes = items.codes.tobytes()
         bounds = (np.asarray(starts) * items.codes.itemsize).tolist()
         traces = (all_bytes[begin:end] for begin, end in itertools.pairwise(bounds))
-        variant_of_case = np.asarray(
-            [number_of_variant.setdefault(trace, len(number_of_variant)) for trace in traces], dtype=np.int64
-        )
+        numbers = [number_of_variant.setdefault(trace, len(number_of_variant)) for trace in traces]
+        variant_of_case = np.asarray(numbers, dtype=np.int64)
         value_of_case = sensitive.with_missing_as_value()
         n_values = max(len(value_of_case.values), 1)
         pairs, row_of_case = np.unique(variant_of_case * n_values + value_of_case.codes, return_inverse=True)
         variant, value = np.divmod(pairs, n_values)
         count = np.bincount(row_of_case, cases, minlength=len(pairs))
+        codes_of_variants = [np.frombuffer(trace, dtype=np.int32).tolist() for trace in number_of_variant]
         return cls(
             alphabet=items.values,
-            variants=tuple(tuple(np.frombuffer(trace, dtype=np.int32).tolist()) for trace in number_of_variant),
+            variants=tuple(map(tuple, codes_of_variants)),
             values=value_of_case.values,
             variant=variant.astype(np.int32),
             value=value.astype(np.int32),

@@ -96,7 +96,9 @@ def case_blocks(starts: Ints, size: int = BLOCK) -> Iterator[tuple[int, int]]:
         Events of a block, at least 1. A longer case is a block of its own.
     """
     events = np.arange(0, int(starts[-1]), size)
-    return pairwise([*np.unique(np.searchsorted(starts[:-1], events)).tolist(), len(starts) - 1])
+    first_cases = np.unique(np.searchsorted(starts[:-1], events)).tolist()
+    n_cases = len(starts) - 1
+    return pairwise([*first_cases, n_cases])
 
 
 class KeyTotals:

@@ -360,19 +360,14 @@ def compile_mappings(
     snapshots
         Whether rows of a snapshot become events.
     """
-    compiled = tuple(
-        _Rule(
-            _digest(mapping),
-            mapping,
-            parse,
-            unit,
-            Template.parse(mapping.activity).fill,
-            getter(mapping.case),
-            None if mapping.resource is None else getter(mapping.resource),
-        )
-        for mapping in mappings
-    )
-    return CompiledMappings(compiled, changes, snapshots)
+    rules = []
+    for mapping in mappings:
+        activity = Template.parse(mapping.activity).fill
+        resource = None
+        if mapping.resource is not None:
+            resource = getter(mapping.resource)
+        rules.append(_Rule(_digest(mapping), mapping, parse, unit, activity, getter(mapping.case), resource))
+    return CompiledMappings(tuple(rules), changes, snapshots)
 
 
 def _digest(mapping: EventMapping) -> str:

@@ -179,8 +179,11 @@ def baseline_1(log: EventLog, K: int, *, cases: Ints | None = None) -> Anonymize
     """
     check_k(K)
     _, owner = variants(log)
-    frequent = amounts(owner, cases, 1)[owner] >= K if log.n_cases else np.zeros(0, dtype=np.bool_)
-    kept = np.repeat(frequent, log.lengths)
+    is_frequent = np.zeros(0, dtype=np.bool_)
+    if log.n_cases:
+        cases_of_variant = amounts(owner, cases, 1)
+        is_frequent = cases_of_variant[owner] >= K
+    kept = np.repeat(is_frequent, log.lengths)
     satisfied = k_anonymous(log, kept, K, cases)
     result = Anonymized(log, kept, CONTROL_FLOW, satisfied=satisfied, cases=cases)
     return _checked(result, f"baseline-1 with K = {K}")

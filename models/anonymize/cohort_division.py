@@ -486,9 +486,11 @@ class _Search:
 
     def _few_wait(self, chosen: Flags, start: DivisionTrial) -> bool:
         """Return whether no more cases wait by choice than may (`MOST`, `MOST_FRESH`)."""
-        wait = start.leave & ~chosen
-        fresh = self.waited == 0
-        return bool(wait.sum() <= MOST * len(wait) and wait[fresh].sum() <= MOST_FRESH * fresh.sum())
+        waits = start.leave & ~chosen
+        is_fresh = self.waited == 0
+        few_of_all = waits.sum() <= MOST * len(waits)
+        few_of_fresh = waits[is_fresh].sum() <= MOST_FRESH * is_fresh.sum()
+        return bool(few_of_all and few_of_fresh)
 
     def _proposal(self, best: DivisionTrial, generator: np.random.Generator) -> tuple[Flags, tuple[int, ...]]:
         """Return a random neighbour of a division.

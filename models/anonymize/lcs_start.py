@@ -108,6 +108,8 @@ def _order(log: EventLog, codes: npt.NDArray[Any], n_items: int) -> list[int]:
     """
     owner = log.case_of_event
     gain = np.bincount(codes, minlength=n_items)
-    cases = np.bincount(np.unique(owner * max(n_items, 1) + codes) % max(n_items, 1), minlength=n_items)
+    width = max(n_items, 1)
+    pairs = np.unique(owner * width + codes)  # each case and each of its items once
+    cases = np.bincount(pairs % width, minlength=n_items)
     price = [int(count) * (log.n_cases - int(count)) + 1 for count in cases]
     return sorted(range(n_items), key=lambda item: (-Fraction(int(gain[item]), price[item]), item))

@@ -297,7 +297,12 @@ def raise_caps(chosen: Iterable[int], candidates: Candidates, loss: list[Ints]) 
 
 
 def _hit(need: dict[int, int], caps: Caps, besides: int) -> bool:
-    return any(item != besides and caps.get(item, count) < count for item, count in need.items())
+    """Return whether a cap on another item than `besides` removes an occurrence that a candidate needs."""
+    for item, n_needed in need.items():
+        n_kept = caps.get(item, n_needed)
+        if item != besides and n_kept < n_needed:
+            return True
+    return False
 
 
 def cases_with(view: TraceView) -> Ints:
@@ -308,7 +313,11 @@ def cases_with(view: TraceView) -> Ints:
     view
         The log as the adversary sees it.
     """
-    return np.asarray([int(loss[0]) if len(loss) else 0 for loss in losses(view)], dtype=np.int64)
+    counts = np.zeros(len(view.alphabet), dtype=np.int64)
+    for item, loss in enumerate(losses(view)):
+        if len(loss):
+            counts[item] = loss[0]
+    return counts
 
 
 # The cheapest suppression: a minimum weight hitting set, with proof of optimality (branch and bound of HiGHS).
@@ -368,7 +377,10 @@ def minimum_cover(candidates: Candidates, loss: list[Ints], *, capping: bool, ti
     for unit in chosen.tolist():
         item, t = divmod(unit, base)
         caps[item] = min(caps.get(item, t - 1), t - 1)
-    return Cover(caps, sum(int(loss[item][cap:].sum()) for item, cap in caps.items()))
+    n_lost_events = 0
+    for item, cap in caps.items():
+        n_lost_events += int(loss[item][cap:].sum())
+    return Cover(caps, n_lost_events)
 
 
 def _minimal(sets: UnitSets) -> dict[int, Ints]:
@@ -392,7 +404,8 @@ def _among(rows: Ints, others: Ints) -> npt.NDArray[np.bool_]:
     both = np.concatenate((others, rows))
     order = np.lexsort(both.T[::-1])  # stable: of equal rows, that of `others` is first
     begins_run = _begins_run(both[order])
-    first_of_run = order[np.maximum.accumulate(np.where(begins_run, np.arange(len(both)), 0))]
+    begin_of_run = np.maximum.accumulate(np.where(begins_run, np.arange(len(both)), 0))
+    first_of_run = order[begin_of_run]
     among = np.empty(len(both), dtype=np.bool_)
     among[order] = first_of_run < len(others)
     return among[len(others) :]

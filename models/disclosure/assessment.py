@@ -365,9 +365,10 @@ def _both_ways(
     put_together = crossed_area if measure.attack == "membership" else crossed
     risk = put_together(divisions, measures)
     # Further figures are those of the first division. Each division has all cases, so counts of several would be twice.
+    other_details = runs[0][1].details or {}
     details = {}
     for name, value in (measure.details or {}).items():
-        details[name] = _detail_of_both(name, value, (runs[0][1].details or {})[name])
+        details[name] = _detail_of_both(name, value, other_details[name])
     reason = "" if risk is not None else "fewer than two cases were attacked both ways"
     return Measure(measure.attack, measure.how, risk, reason, details)
 
@@ -520,8 +521,9 @@ def _drift(original: EventLog, control: EventLog, seed: int) -> AttackRisk | Non
         weight = np.bincount(row_of_case[order[:half]], minlength=len(material.steps.weight))
         models.append(TraceModel(material.steps, weight))
         scored.append(row_of_case[order[half:]])
-    scores = [
-        np.asarray([models[0].log_density(row) - models[1].log_density(row) for row in some.tolist()])
-        for some in scored
-    ]
+    of_original, of_control = models
+    scores = []
+    for rows_of_half in scored:
+        ratios = [of_original.log_density(row) - of_control.log_density(row) for row in rows_of_half.tolist()]
+        scores.append(np.asarray(ratios))
     return area_under_curve(scores[0], scores[1], 1)

@@ -113,11 +113,16 @@ def _agreements(material: Material, cases: Ints, row_of_case: Ints, cut: Halves)
 
 def _attribute_agreements(material: Material, cases: Ints, row_of_case: Ints) -> Successes | None:
     """As `_agreements`, for a view of the items and one of the attributes."""
-    chosen = cases[np.diff(material.traces.starts)[row_of_case[cases]] > 0]
+    lengths = np.diff(material.traces.starts)
+    chosen = cases[lengths[row_of_case[cases]] > 0]
     if not len(chosen):
         return None
     rows, place_of_case = np.unique(row_of_case[chosen], return_inverse=True)
-    nearest = _Nearest(material, [_early_and_late(material.trace(row))[0] for row in rows.tolist()])
+    early_views = []
+    for row in rows.tolist():
+        early, _ = _early_and_late(material.trace(row))
+        early_views.append(early)
+    nearest = _Nearest(material, early_views)
     agreed = np.zeros(len(rows))
     for number, row in enumerate(rows.tolist()):
         alike = np.flatnonzero(material.same_attributes(row, nearest.rows))

@@ -175,10 +175,12 @@ def release(
 def _release(log: EventLog, settings: AmunSettings, draw: NoiseSource) -> AmunRelease:
     nonempty = np.flatnonzero(log.lengths > 0)
     bare = replace(log, event_attributes={}, case_attributes={})  # no attribute is released
-    no_case_is_empty = len(nonempty) == log.n_cases
-    annotated, kept = filtered(annotate(bare if no_case_is_empty else bare.select_cases(nonempty)), settings)
+    if len(nonempty) < log.n_cases:
+        bare = bare.select_cases(nonempty)
+    annotated, kept = filtered(annotate(bare), settings)
     epsilon = event_epsilons(annotated, settings)
-    sampled = sample_cases(annotated.dafsa, annotated.variant_of_case, _needed(annotated, settings, draw), draw)
+    needed = _needed(annotated, settings, draw)
+    sampled = sample_cases(annotated.dafsa, annotated.variant_of_case, needed, draw)
     if not sampled.copies.any():
         raise BoundError(f"the noise deleted all {len(sampled.copies)} cases, nothing is left to release; raise delta")
     instances = np.repeat(np.arange(annotated.log.n_cases, dtype=np.int64), sampled.copies)

@@ -65,18 +65,25 @@ def sample_cases(dafsa: Dafsa, variant_of_case: Ints, needed: Ints, draw: NoiseS
     weight = np.bincount(dafsa.path, weights=counts[owner], minlength=dafsa.n_transitions).astype(np.int64)
     pending = np.flatnonzero((needed != 0) & (weight > 0))
     order = pending[draw.weighted_order(weight[pending])]
+    # Deletions come once more at the end, when all copies exist that they may take.
+    rounds = np.concatenate((order, order[needed[order] < 0]))
+    # Variants through each transition: a path of an acyclic automaton passes it once.
+    variants = owner[by_transition]
+    variant_starts = np.searchsorted(dafsa.path[by_transition], np.arange(dafsa.n_transitions + 1))
+    cases_by_variant = np.argsort(variant_of_case, kind="stable")
+    n_words = int(np.abs(needed[pending]).sum()) + SPARE_WORDS
     copies = np.ones(len(variant_of_case), dtype=np.int64)
     moves = np.zeros((2, dafsa.n_transitions), dtype=np.int64)
     _make_moves(
-        np.concatenate((order, order[needed[order] < 0])),
+        rounds,
         needed,
-        owner[by_transition],  # variants through each transition: a path of an acyclic automaton passes it once
-        np.searchsorted(dafsa.path[by_transition], np.arange(dafsa.n_transitions + 1)),
+        variants,
+        variant_starts,
         dafsa.starts,
         dafsa.path,
-        np.argsort(variant_of_case, kind="stable"),
+        cases_by_variant,
         starts_of(counts),
-        draw.words(int(np.abs(needed[pending]).sum()) + SPARE_WORDS),
+        draw.words(n_words),
         copies,
         moves,
     )

@@ -218,12 +218,13 @@ def by_resource(log: EventLog) -> EventLog:
     owner = log.resource.codes[owned]
     order = owned[np.lexsort((log.row[owned], log.time[owned], owner))]
     people, counts = np.unique(owner, return_counts=True)
+    no_resource = Column(np.full(len(order), -1, dtype=np.int32), ())
     return EventLog(
         case_ids=tuple(str(log.resource.values[code]) for code in people),
         starts=starts_of(counts),
         activity=log.activity.take(order),
         time=log.time[order],
-        resource=Column(np.full(len(order), -1, dtype=np.int32), ()),
+        resource=no_resource,
         row=log.row[order],
         event_attributes={name: column.take(order) for name, column in log.event_attributes.items()},
         offset=None if log.offset is None else log.offset[order],

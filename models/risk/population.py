@@ -153,14 +153,19 @@ def estimate(codes: Ints, size: int, runs: int = 5, seed: int = 0) -> Population
     shares = np.asarray([_unique_share(model, size, rng) for _ in range(runs)])
     sample_share = _unique_share_of(_keys(codes, model))
     resampled = float(np.mean([_unique_share(model, sample, rng) for _ in range(runs)]))
-    chance = probabilities(model, codes, rng)
+    chance = np.minimum(probabilities(model, codes, rng), 1 - 1e-12)
+    # A record is unique if none of the `size - 1` other persons has its values.
+    unique_by_record = np.exp((size - 1) * np.log1p(-chance))
+    unique_sd = 0.0
+    if runs > 1:
+        unique_sd = float(shares.std(ddof=1))
     return Population(
         size=size,
         runs=runs,
         unique_mean=float(shares.mean()),
-        unique_sd=float(shares.std(ddof=1)) if runs > 1 else 0.0,
+        unique_sd=unique_sd,
         sample_unique=sample_share,
-        record_unique=float(np.mean(np.exp((size - 1) * np.log1p(-np.minimum(chance, 1 - 1e-12))))),
+        record_unique=float(np.mean(unique_by_record)),
         fit_error=abs(resampled - sample_share),
         information_error=model.information_error,
     )

@@ -149,7 +149,9 @@ def _sample(lengths: Ints, take: Ints, rng: np.random.Generator) -> Ints:
     k - 1, ..., 1 to shuffle the sample. In a long trace the bounds are n - 1, ..., max(n - k, 1).
     """
     shuffled = (lengths > LONG) & (take > lengths // SHARE)
-    amounts = np.where(shuffled, lengths - np.maximum(lengths - take, 1), np.maximum(2 * take - 1, 0))
+    amount_if_shuffled = lengths - np.maximum(lengths - take, 1)
+    amount_if_sampled = np.maximum(2 * take - 1, 0)
+    amounts = np.where(shuffled, amount_if_shuffled, amount_if_sampled)
     starts = starts_of(amounts)
     place = place_in_run(starts)
     n, k = np.repeat(lengths, amounts), np.repeat(take, amounts)

@@ -535,4 +535,6 @@ def _by_attributes(table: VariantTable, attributes: Sequence[str]) -> float:
     """Equation 1: the share of cases whose combination of attributes occurs once."""
     codes = np.stack([table.log.case_values(name).codes for name in attributes], axis=1)
     _, kind = np.unique(codes, axis=0, return_inverse=True)
-    return float(np.sum(np.bincount(kind.ravel(), table.count) == 1) / table.n_cases)
+    cases_of_kind = np.bincount(kind.ravel(), table.count)
+    n_unique = np.count_nonzero(cases_of_kind == 1)
+    return float(n_unique / table.n_cases)

@@ -111,8 +111,9 @@ def _graph(log: EventLog, column: Column, weight: Ints | None) -> DirectlyFollow
     names = [(column.values[edge // size], column.values[edge % size]) for edge in edge_codes.tolist()]
     is_used = np.zeros(size + 1, dtype=np.bool_)
     is_used[codes] = True  # a missing value is the place behind the last one
+    used_codes = np.flatnonzero(is_used[:-1]).tolist()
     return DirectlyFollowsGraph(
-        frozenset(column.values[code] for code in np.flatnonzero(is_used[:-1]).tolist()),
+        frozenset(column.values[code] for code in used_codes),
         dict(zip(names, counts.tolist(), strict=True)),
         dict(zip(names, hours.tolist(), strict=True)),
     )
@@ -330,7 +331,8 @@ def _spearman(pairs: Floats) -> float | None:
     # As `scipy.stats.spearmanr` computes it, but the import of scipy.stats takes .3 CPU seconds of every replay.
     if len(pairs) < 3 or np.any(np.ptp(pairs, axis=0) == 0):
         return None
-    return float(np.corrcoef(_ranks(pairs[:, 0]), _ranks(pairs[:, 1]))[1, 0])
+    first_ranks, second_ranks = _ranks(pairs[:, 0]), _ranks(pairs[:, 1])
+    return float(np.corrcoef(first_ranks, second_ranks)[1, 0])
 
 
 def _ranks(values: Floats) -> Floats:

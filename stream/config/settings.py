@@ -350,11 +350,7 @@ class Settings(ConfigTable):
     @property
     def storage_keys(self) -> Keys:
         """The keys of checkpoints and mirror."""
-        secrets = (self.checkpoint_key, self.checkpoint_key_former)
-        current, former = (
-            None if secret is None else bytes.fromhex(secret.get_secret_value().strip()) for secret in secrets
-        )
-        return Keys(current, former)
+        return Keys(_key_bytes(self.checkpoint_key), _key_bytes(self.checkpoint_key_former))
 
     def written(self) -> dict[str, Any]:
         """Return all keys that were set, without secrets, as `stream.config.sources` reads them."""
@@ -388,6 +384,13 @@ DIGESTED: Mapping[type[BaseModel], frozenset[str]] = {
 }
 """The keys of the first version, which are always in the digest. A later key is in it only if it is not at its default,
 so that a new program computes the same digest of an old configuration."""
+
+
+def _key_bytes(secret: SecretStr | None) -> bytes | None:
+    """Return the bytes of a key that the configuration has as hexadecimal text."""
+    if secret is None:
+        return None
+    return bytes.fromhex(secret.get_secret_value().strip())
 
 
 def _without_secrets(model: BaseModel, body: dict[str, Any]) -> dict[str, Any]:

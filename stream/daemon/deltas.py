@@ -155,19 +155,18 @@ class DeltaWriter:
             chosen = slice(bisect_left(batch.place, begin), bisect_left(batch.place, end))
             refused = dead_places[bisect_left(dead_places, begin) : bisect_left(dead_places, end)]
             places = batch.place[chosen]
-            deltas.append(
-                self._encode(
-                    source,
-                    partition,
-                    prev,
-                    last,
-                    log,
-                    rows=[*map(msgspec.Raw, rows[chosen])],
-                    dead=[records[place].offset for place in refused],
-                    watermark=max(batch.time_ns[chosen], default=None),
-                    several=len(set(places)) < len(places),
-                )
+            delta = self._encode(
+                source,
+                partition,
+                prev,
+                last,
+                log,
+                rows=[msgspec.Raw(row) for row in rows[chosen]],
+                dead=[records[place].offset for place in refused],
+                watermark=max(batch.time_ns[chosen], default=None),
+                several=len(set(places)) < len(places),
             )
+            deltas.append(delta)
             # The next delta begins after the last offset of this one, and does not repeat the state of the log.
             prev, log = last, LogState(log.log, log.epoch)
         letters = []

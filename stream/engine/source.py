@@ -434,8 +434,8 @@ def _partitions(files: Iterable[str], text: str) -> tuple[str, ...]:
     """Return the columns in the names of folders (`year=2024/`), which every file must have."""
     keys_of_files = set()
     for file in files:
-        folders = file.split("/")[:-1]
-        keys_of_files.add(tuple(folder.partition("=")[0] for folder in folders if "=" in folder))
+        partition_folders = [folder for folder in file.split("/")[:-1] if "=" in folder]
+        keys_of_files.add(tuple(folder.partition("=")[0] for folder in partition_folders))
     if len(keys_of_files) > 1:
         raise InputError(f"{text}: folders of some files have other partitions than the first; name one data set")
     return keys_of_files.pop() if keys_of_files else ()

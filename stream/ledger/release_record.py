@@ -249,12 +249,13 @@ def read(path: Path) -> ReleaseRecord:
     """
     table = _table(path)
     meta = table.schema.metadata
+    columns_of_values = [name for name in table.column_names if name.startswith(_VALUE)]
     return ReleaseRecord(
         sequence=int(meta[b"sequence"]),
         log=_log(table),
         carries=tuple(meta[b"carries"].decode().split(",")),
         T=meta[b"T"].decode(),
-        sensitive=tuple(name.removeprefix(_VALUE) for name in table.column_names if name.startswith(_VALUE)),
+        sensitive=tuple(name.removeprefix(_VALUE) for name in columns_of_values),
     )
 
 

@@ -168,8 +168,12 @@ def verify(output: Path, store: str | None = None, keys: Keys | None = None) -> 
     except NewerLedgerError:
         raise
     except (RefusedError, msgspec.MsgspecError, UnicodeDecodeError) as error:
-        why = str(error) if isinstance(error, RefusedError) else "an entry is not an entry; restore it from a backup"
-        result.problems.append(VerifyProblem("ledger", f"{ledger}: {why}" if str(ledger) not in why else why))
+        why = "an entry is not an entry; restore it from a backup"
+        if isinstance(error, RefusedError):
+            why = str(error)
+        if str(ledger) not in why:
+            why = f"{ledger}: {why}"
+        result.problems.append(VerifyProblem("ledger", why))
         return result
     # Accounts also exist for names that only a note or an erasure mentions: nothing of these is in a folder.
     accounts = {name: account for name, account in view.accounts.items() if account.has_attempts}
@@ -623,7 +627,11 @@ class _Tree:
             paths = os.listdir(path) if self.local else self._fs.ls(path, detail=False)
         except FileNotFoundError:
             return []
-        return sorted(str(path).rstrip("/").rsplit("/", 1)[-1] for path in paths)
+        names = []
+        for path in paths:
+            _, _, name = str(path).rstrip("/").rpartition("/")
+            names.append(name)
+        return sorted(names)
 
     def exists(self, path: str) -> bool:
         """Return whether there is such a file or folder."""

@@ -196,16 +196,18 @@ class Audience:
         account = view.account(publication)
         self.earlier.read_lost()
         existing = account.released_numbers
+        last_seal = account.seals[existing[-1]] if existing else None
         # If nothing in the manifest may depend on data, only charged numbers of others count: how many other numbers
         # there are, the data decided.
         charged_only = not mechanism.reads_data_in_gate
         sealed_by_others = view.sealed_elsewhere(publication, charged=charged_only)
+        memory_of = None if mechanism.shares_memory else publication  # None: the last one of any publication
         return ReleaseInputs(
             number=account.last_number + 1,
-            previous=account.seals[existing[-1]] if existing else None,
+            previous=last_seal,
             previous_audit=self.last_audit(publication),
             earlier=self.earlier,
-            memory=self.memory(None if mechanism.shares_memory else publication),
+            memory=self.memory(memory_of),
             spending_elsewhere=view.spending_elsewhere(publication),
             sealed_numbers=len(account.seals) + sealed_by_others,
             erased=account.erased,

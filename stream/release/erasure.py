@@ -126,9 +126,7 @@ def _take_out(service: AffectedReleases, gone: set[bytes]) -> None:
     for former in _former(service):
         _reject_former(former)
     for audience in service.audiences:
-        erased_of_record = [
-            {case for case in record.case_ids if case and digest(case) in gone} for record in audience.earlier
-        ]
+        erased_of_record = [_erased_cases(record, gone) for record in audience.earlier]
         known_cases = set().union(*erased_of_record)
         if known_cases:
             # All memories before any variants, which show the cases to forget: the memory of one release may name
@@ -138,6 +136,11 @@ def _take_out(service: AffectedReleases, gone: set[bytes]) -> None:
         for place, cases in enumerate(erased_of_record):
             if cases:
                 audience.earlier[place] = _rewritten(service, audience.earlier[place], cases)
+
+
+def _erased_cases(record: ReleaseRecord, gone: set[bytes]) -> set[str]:
+    """Return the cases of a release with these digests. A record that is no case has no name."""
+    return {case for case in record.case_ids if case and digest(case) in gone}
 
 
 @dataclass(slots=True)

@@ -71,7 +71,8 @@ def was_paid(entries: Iterable[ChargeEntry], position: int) -> bool:
     position
         Position of the last record that counts; charges of later cuts do not.
     """
-    return any(entry.body.scope == CASES and position_of(entry.cut) <= position for entry in entries)
+    charges_of_cases = [entry for entry in entries if entry.body.scope == CASES]
+    return any(position_of(entry.cut) <= position for entry in charges_of_cases)
 
 
 def refuse_other_terms(publication: str, once: OncePerCase | None, bodies: Iterable[ChargeBody]) -> None:

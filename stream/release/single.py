@@ -308,7 +308,8 @@ def _variants_out(build: Build) -> int:
         "resource": build.log.resource.codes,
         "relative_time": build.log.time // NANOSECONDS[_unit(build)],
     }
-    return _distinct(build.log, np.stack([parts[name].astype(np.int64) for name in build.carries], axis=1))
+    columns = [parts[name].astype(np.int64) for name in build.carries]
+    return _distinct(build.log, np.stack(columns, axis=1))
 
 
 def _unit(build: Build) -> Any:

@@ -214,6 +214,11 @@ def _trial(candidate: AdviceCandidate, outcome: ReplayOutcome, log: EventLog, wa
     released = [decision.audit for _, decision in outcome.decisions if decision.status == "sealed"]
     last = released[-1] if released else AuditDocument()
     released_events = last.get("counts", {}).get("released")
+    kept: float | None = None
+    lost: tuple[str, ...] = ()
+    if released_events is not None:
+        kept = released_events / log.n_events
+        lost = tuple(last.get("loss", {}).get("lost", ()))
     # Cuts that only waited count too: a user of a setting needs a release at every cut.
     unreleased = [decision for _, decision in outcome.decisions if decision.status == "withheld"]
     waiting = sum(decision.waits for decision in unreleased)
@@ -223,11 +228,11 @@ def _trial(candidate: AdviceCandidate, outcome: ReplayOutcome, log: EventLog, wa
         releases=len(released),
         withheld=len(unreleased) - waiting,
         waiting=waiting,
-        kept=None if released_events is None else released_events / log.n_events,
+        kept=kept,
         worst={name: least_of_series(released, name) for name in MEASURES},
         reasons=tuple(reasons),
         wait_days=wait,
-        loses=() if released_events is None else tuple(last.get("loss", {}).get("lost", ())),
+        loses=lost,
         data={"covered": last.get("dp", {}).get("coverage_cases")},
         verdict=next((verdict.verdict for verdict in outcome.verdicts()), None),
     )

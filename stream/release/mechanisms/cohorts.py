@@ -656,6 +656,11 @@ class TlkcCohorts(TlkcMechanism):
         if self.times == "microaggregated":
             carries = (*carries, "relative_time")
             not_guaranteed = (*not_guaranteed, UNTIMED)
+        operator = {"cohorts": cohorts.summary(), "late_lost": cohorts.late(exposure)}
+        if fresh is not None:
+            operator = {**operator_view(fresh), **operator}
+        # A series that shows each case once keeps sums in place of cases.
+        kept_registry = registry.left_behind(exposure) if exposure.once else registry
         return Build(
             log=log,
             origin=origin,
@@ -670,12 +675,8 @@ class TlkcCohorts(TlkcMechanism):
             weakened=has_unchecked_cohorts or cohorts.size > log.n_cases,
             public=_public(cohorts, fresh),
             not_guaranteed=not_guaranteed,
-            operator={
-                **({} if fresh is None else operator_view(fresh)),
-                "cohorts": cohorts.summary(),
-                "late_lost": cohorts.late(exposure),
-            },
-            memory=(registry.left_behind(exposure) if exposure.once else registry).memory(),
+            operator=operator,
+            memory=kept_registry.memory(),
         )
 
     def _joined(

@@ -35,8 +35,8 @@ test: $(VENV)/.checked ## run the tests, in four processes with a broker each; a
 	PYTHONUTF8=1 $(BIN)/pytest --verbose --instafail --durations 40 --numprocesses 4 --dist loadfile --no-loadscope-reorder -m "not night"
 
 .PHONY: setup
-setup: $(VENV)/.checked ## once after cloning: libraries, and the golden tests, which compile most kernels into numba's cache
-	PYTHONUTF8=1 $(BIN)/pytest --quiet --numprocesses 2 --dist loadfile tests/golden
+setup: $(VENV)/.checked ## once after cloning: libraries, and commands that compile most kernels into numba's cache
+	$(BIN)/python -m tests.kernels
 
 .PHONY: fast
 fast: $(VENV)/.checked ## unit, property and golden tests: no broker, Java, browser or public logs (while you work)

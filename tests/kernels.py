@@ -1,7 +1,8 @@
 """Compile most kernels, before several test processes would compile the same ones: `python -m tests.kernels`.
 
 numba keeps what it compiles in `__pycache__`. In a fresh clone each of the test processes meets kernels that no other
-has kept yet, and compiles them too. This program needs the product alone: CI runs it while it installs the rest.
+has kept yet, and compiles them too. This program needs the product alone: `make setup` runs it, and CI while it
+installs the rest.
 A kernel that is left out here is compiled by the first test that needs it.
 """
 

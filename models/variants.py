@@ -133,7 +133,7 @@ def table_of(
     knowledge
         The knowledge whose items these are.
     alphabet
-        The items.
+        Distinct items, by code.
     starts, codes
         int64[R + 1] and int32[I]: row r has the items `alphabet[codes[starts[r] : starts[r + 1]]]`.
     classes
@@ -232,7 +232,7 @@ class VariantPlan:
         Parameters
         ----------
         released
-            The released cases.
+            Log of the build: one case for each row that leaves.
         origin
             int64, the row of each released case, or -1.
         count

@@ -197,7 +197,7 @@ class Attackers:
         Cases that are attacked, at most all; None: as many as a rate near one half needs for an interval of
         `half_width` to each side.
     half_width
-        That width.
+        Largest distance of a rate from each end of its interval, for the number of `targets`.
     seed
         Seed of targets and ties.
     noise

@@ -126,7 +126,7 @@ def inference(
     Parameters
     ----------
     material
-        The logs.
+        Original, control and release in one coding.
     targets, controls
         Attacked cases of the original and of the control, as indices.
     sensitive
@@ -173,11 +173,11 @@ class _Voters:
     Attributes
     ----------
     coded
-        The cases.
+        V cases, with the row of each in `Material.traces`.
     rows
         Rows of `Material.traces` that some of them have, ascending.
     texts
-        Their items as texts.
+        Items of each of these rows as a text of one character an item.
     """
 
     def __init__(self, material: Material, coded: CodedCases) -> None:

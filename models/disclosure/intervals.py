@@ -449,7 +449,7 @@ def against_guess(successes: float, targets: int, guess: float) -> AttackRisk:
     successes
         Targets on which the attack worked; a part of a target counts as such.
     targets
-        Number of targets.
+        Number of attacked cases.
     guess
         Rate of the best guess, 0 to 1.
     """
@@ -479,7 +479,7 @@ def rate_alone(successes: float, targets: int) -> AttackRisk:
     successes
         Targets on which the attack worked.
     targets
-        Number of targets.
+        Number of attacked cases.
     """
     return AttackRisk(successes / targets, None, targets, 0, None, None, None, clear=False, power=None)
 

@@ -57,7 +57,7 @@ def linkability(material: Material, targets: Ints, controls: Ints, measures: int
     Parameters
     ----------
     material
-        The logs.
+        Original, control and release in one coding.
     targets, controls
         Attacked cases of the original and of the control, as indices.
     measures

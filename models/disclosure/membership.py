@@ -96,7 +96,7 @@ def membership(
     Parameters
     ----------
     material
-        The logs.
+        Original, control and release in one coding.
     targets, controls
         Attacked cases of the original and of the control, as indices.
     measures

@@ -56,7 +56,7 @@ def reconstruction(material: Material, view: TraceView, measures: int, rng: np.r
     Parameters
     ----------
     material
-        The logs.
+        Original, control and release in one coding.
     view
         The traces that are looked for: `material.steps`, or the traces of another material of the same logs.
     measures

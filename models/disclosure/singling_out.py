@@ -68,7 +68,7 @@ def singling_out(material: Material, targets: int, measures: int, rng: np.random
     Parameters
     ----------
     material
-        The logs.
+        Original, control and release in one coding.
     targets
         `TRIES` times as many predicates are written. All cases are attacked.
     measures
@@ -127,7 +127,7 @@ def _singled_out(
     Parameters
     ----------
     predicates
-        P predicates.
+        P predicates, each of some items and of the attributes of a row.
     record
         int64[P], record that each was written from.
     row_of_case

@@ -174,7 +174,7 @@ def composed(draws: tuple[Draw, ...], number: int = 1) -> Composition:
     draws
         The noise of one release.
     number
-        Number of releases.
+        Number of releases with this noise.
 
     Raises
     ------

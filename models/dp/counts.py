@@ -146,7 +146,7 @@ def rule(scale: float, endless: int, delta: Fraction, cases: int, cells: int = 1
     Parameters
     ----------
     scale
-        Scale of the noise.
+        Scale of the Laplace noise of one count.
     endless
         Least count that leaves if the noise has no end.
     delta

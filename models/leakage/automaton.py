@@ -31,7 +31,7 @@ class TransitionSystem:
     source, target, count
         int64[K] each. Pairs of source and target are distinct.
     cases
-        Cases of the log.
+        Number of cases of the log.
     """
 
     space: StateSpace
@@ -101,7 +101,7 @@ def from_moves(space: StateSpace, source: Ints, target: Ints, cases: int) -> Tra
     Parameters
     ----------
     space
-        The states.
+        Numbers of the states, and the function that makes them of traces.
     source, target
         int64[moves], codes of the states of each move; repeats are counted.
     cases

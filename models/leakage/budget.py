@@ -38,7 +38,7 @@ class Allocation:
     Attributes
     ----------
     alpha
-        The bound.
+        The bound on TPL, in nats.
     first, last
         Budget of the first and of the last release.
     constant

@@ -26,7 +26,7 @@ def posted(item: int, case: int, offsets: Whole, postings: Whole, row: Whole, bi
     Parameters
     ----------
     item, case
-        The item and the case.
+        Code of the item, and number of the case.
     offsets, postings
         Cases of each item, ascending, end to end.
     row, bits
@@ -51,7 +51,7 @@ def another_listed(case: int, items: Ints, size: int, offsets: Whole, postings: 
     Parameters
     ----------
     case
-        The case itself.
+        Number of the case that has them itself.
     items, size
         The items, rarest first, and how many they are.
     offsets, postings, row, bits
@@ -80,7 +80,7 @@ def another_dense(case: int, items: Ints, size: int, row: Whole, bits: Words) ->
     Parameters
     ----------
     case
-        The case itself.
+        Number of the case that has them itself.
     items, size
         The items, and how many they are.
     row, bits
@@ -158,7 +158,7 @@ def contained_elsewhere(
     Parameters
     ----------
     case
-        The case itself.
+        Number of the case that has them itself.
     items, size
         The items, and how many they are. Their order changes.
     cases

@@ -76,7 +76,7 @@ def view(
     Parameters
     ----------
     projection
-        A to F.
+        Known parts of a case, A to F (reidentification-risk-2020, Table 3).
     event_attributes, case_attributes
         Names of the attributes that an adversary may know.
     resolution
@@ -107,7 +107,7 @@ def lacking(projection: Projection, event_attributes: Sequence[str], case_attrib
     Parameters
     ----------
     projection
-        A to F.
+        Known parts of a case, A to F (reidentification-risk-2020, Table 3).
     event_attributes, case_attributes
         Names of the attributes that an adversary may know.
     """

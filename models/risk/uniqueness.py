@@ -63,7 +63,7 @@ class PointUniqueness:
     unique_mean, unique_sd
         Mean and sample standard deviation over the draws, in 0..1.
     draws
-        Number of draws.
+        Number of times that so many points were drawn of each case.
     """
 
     m: Points

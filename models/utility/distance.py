@@ -50,7 +50,7 @@ class KeptDistances:
     rows, columns
         Place of each text in `cost`.
     cost : float64[rows, columns]
-        The distances.
+        Normalized edit distances of the texts, 0 to 1.
     """
 
     letters: dict[Hashable, str] = field(default_factory=dict)
@@ -66,7 +66,7 @@ class KeptDistances:
         Parameters
         ----------
         rows, columns
-            The texts.
+            Variants of the source and of the release, as texts of one letter an item.
         items
             The letter of each item in these texts.
         computed
@@ -237,7 +237,7 @@ def distances(rows: Sequence[str], columns: Sequence[str], dtype: type[np.floati
     Parameters
     ----------
     rows, columns
-        The texts.
+        Variants as texts of one letter an item.
     dtype
         float64, or float32 for half of the memory.
     """

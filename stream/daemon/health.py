@@ -50,7 +50,7 @@ class ProgressCheck:
     seconds
         Without progress for so long, the process ends.
     end
-        Ends it.
+        Called with the exit code to end the process.
     asleep
         A process that was stopped for so many seconds (neither busy nor waiting for a CPU) ends as soon as it runs
         again, before it joins its group: another process has its place by then, and would lose it. None: it continues.

@@ -38,11 +38,11 @@ def complete_now(cases: ColumnTable, inactivity: int | None, clock: TriggerClock
     Parameters
     ----------
     cases
-        Columns of the cases.
+        Table of the cases (`stream.fold.state.CASE_COLUMNS`).
     inactivity
         Length of the silence (ns) that completes a case; None: silence does not.
     clock
-        The clock of the process.
+        Time of the ticks, and least watermark.
     """
     return cases["ended"] | silent_now(cases, inactivity, clock)
 
@@ -53,11 +53,11 @@ def silent_now(cases: ColumnTable, inactivity: int | None, clock: TriggerClock) 
     Parameters
     ----------
     cases
-        Columns of the cases.
+        Table of the cases (`stream.fold.state.CASE_COLUMNS`).
     inactivity
         Length of the silence (ns); None: no case is silent.
     clock
-        The clock of the process.
+        Time of the ticks, and least watermark.
     """
     result = np.zeros(cases.size, dtype=np.bool_)
     if inactivity is None:

@@ -105,7 +105,7 @@ def within_quota(
     Parameters
     ----------
     events
-        The table of events.
+        Table of the events (`stream.fold.state.EVENT_COLUMNS`).
     pending
         int64[P], the pending events, ascending.
     complete
@@ -180,7 +180,7 @@ def project(
     Parameters
     ----------
     events
-        The table of events.
+        Table of the events (`stream.fold.state.EVENT_COLUMNS`).
     ordered
         int64[E], the chosen events in trace order.
     names, activities, resources
@@ -318,7 +318,7 @@ class Once:
         rules
             Rules of the publication.
         counters
-            Its counters.
+            Its counters. The cases that are taken of each person are added (`taken`).
         end
             End of the window (ns), if it is one of event time.
         """

@@ -61,7 +61,7 @@ class Archive:
     blobs
         Place of the segments. With a mirror both hosts use the same place, so that a host that takes over has it.
     keys
-        Storage keys.
+        Keys that encrypt the segments; without a current one they are plain.
     keep
         How long (ns) after the last event of its case an event is kept; None: for ever.
     written

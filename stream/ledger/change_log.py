@@ -65,7 +65,7 @@ def framed(change: bytes, keys: Keys, before: bytes) -> tuple[bytes, bytes]:
     change
         Bytes of the change.
     keys
-        Keys of the operator.
+        Keys that encrypt files of the operator; without a current one nothing is encrypted.
     before
         Link of the frame before, or of the whole checkpoint.
     """
@@ -87,7 +87,7 @@ class ChangeReader:
         path
             The log of changes. It may be missing.
         keys
-            Keys of the operator.
+            Keys that encrypt files of the operator; without a current one nothing is encrypted.
         before
             Link of the whole checkpoint.
         plain_too

@@ -356,7 +356,7 @@ def generation_at(path: Path, keys: Keys, *, plain_too: bool = False) -> StateGe
     path
         The file of the whole state.
     keys
-        Keys of the operator.
+        Keys that encrypt files of the operator; without a current one nothing is encrypted.
     plain_too
         Whether plain bytes are accepted though there is a key.
 
@@ -386,7 +386,7 @@ def opened(file: BinaryIO, keys: Keys, place: str, *, plain_too: bool = False) -
     file
         The file.
     keys
-        Keys of the operator.
+        Keys that encrypt files of the operator; without a current one nothing is encrypted.
     place
         Name of the file, for messages.
     plain_too

@@ -105,7 +105,7 @@ def sealed_parts(parts: Sequence[Bytes], keys: Keys, format_name: str, version: 
     parts
         The content, in one or several parts.
     keys
-        Keys of the operator.
+        Keys that encrypt files of the operator; without a current one nothing is encrypted.
     format_name
         Name of the format.
     version

@@ -105,7 +105,7 @@ class Mirror:
         Parameters
         ----------
         publication, number
-            The release.
+            Publication and number of the release.
         temporary
             Name of its files in the mirror, from its seal.
         folder

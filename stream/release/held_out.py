@@ -58,7 +58,7 @@ def with_stronger(first: Profile, releases: Sequence[EventLog], original: EventL
     Parameters
     ----------
     first
-        The attacker.
+        Attacker with the declared knowledge, or with that of the promise.
     releases
         Released logs, oldest first.
     original
@@ -192,7 +192,7 @@ def document(
     Parameters
     ----------
     mechanism_
-        The mechanism.
+        Mechanism that builds a release of each half of the cases.
     exposure
         The cases that the release would be made from.
     finish

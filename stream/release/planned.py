@@ -53,7 +53,7 @@ class Planned:
     Attributes
     ----------
     table
-        Digest of the table.
+        sha256 of the table of variants.
     build
         One case for each row that leaves; `build.origin` has the number of the row (-1: a record that is nobody's
         case).
@@ -139,13 +139,13 @@ def built_on(mechanism: Mechanism, exposure: Exposure, table: VariantTable, memo
     Parameters
     ----------
     mechanism
-        The mechanism.
+        Mechanism that builds on variants with numbers of cases.
     exposure
-        The cases.
+        Cases that the cut exposes.
     table
-        Their table of variants.
+        Table of variants of these cases.
     memory
-        The memory of the mechanism.
+        State that the mechanism left with the last release.
     """
     rows = table.log.n_cases
     counted = replace(

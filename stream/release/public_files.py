@@ -57,7 +57,7 @@ def shuffled(build: Build, pages: ColumnFiles | None = None) -> tuple[EventLog, 
     Parameters
     ----------
     build
-        The release.
+        Build of the release, with its attributes.
     pages
         Files for the columns of the log; in the heap if not given.
 
@@ -170,7 +170,7 @@ def faults(
     Parameters
     ----------
     folder
-        Folder of the files.
+        Folder in which the files of the release are prepared.
     formats
         Keys of `FILES`.
     build, mechanism, exposure
@@ -203,7 +203,7 @@ def accumulated_faults(folder: Path, formats: Sequence[str], log: EventLog) -> l
     folder
         The prepared folder of the release.
     formats
-        Formats of its files.
+        Keys of `FILES`.
     log
         The log that was written.
     """

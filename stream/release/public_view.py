@@ -59,9 +59,9 @@ def released_resources(log: EventLog, spec: PublicationSpec, pseudonyms: Pseudon
     Parameters
     ----------
     log
-        The log of the fold.
+        Log of the fold. Its resources are pseudonyms of the key alone, unless the process keeps raw names.
     spec
-        The publication.
+        Configuration of the publication.
     pseudonyms
         Makes the pseudonyms of resources.
     form
@@ -85,7 +85,7 @@ def with_attributes(build: Build, names: Sequence[str], exposure: Exposure, mech
     exposure
         The events that the release was made from.
     mechanism
-        The mechanism.
+        Mechanism of the release: its `bins` and K decide which values are shown.
     """
     if not names:
         return build
@@ -129,7 +129,7 @@ def common(column: Column, least: int, groups: Ints, cases: Ints | None = None) 
     Parameters
     ----------
     column
-        The values.
+        Value of each entry (a case or an event).
     least
         Least cases of a shown value.
     groups

@@ -111,7 +111,7 @@ def exposure_of(log: EventLog, sensitive: Sequence[str], released: Sequence[str]
     released
         Attributes that the release shows.
     mechanism_
-        The mechanism.
+        Mechanism that will release the log.
 
     Raises
     ------
@@ -202,7 +202,7 @@ def write(path: Path, mechanism_: Mechanism, build: Build, *, durations: bool = 
     Parameters
     ----------
     path
-        The file. Its name decides the format.
+        File to write. Its name decides the format.
     mechanism_
         The mechanism that made the release.
     build

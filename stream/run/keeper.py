@@ -32,7 +32,7 @@ class StateKeeper:
         Parameters
         ----------
         fold
-            The fold.
+            Fold between two records, without an undecided cut.
         saved
             The rest of the state. Its `fold` is not read.
         in_full

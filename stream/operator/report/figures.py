@@ -47,9 +47,9 @@ class Figure:
     Parameters
     ----------
     title
-        The title.
+        Title of the plot.
     svg
-        The plot.
+        The plot as SVG.
     legend
         Name and class in the style sheet of each series and each bound.
     head, rows

@@ -84,7 +84,7 @@ def timed(build: Build, K: int, unit: Unit, latest: int) -> Build:
     Parameters
     ----------
     build
-        The build.
+        Build with the true times of its events.
     K
         Least cases of a mean.
     unit

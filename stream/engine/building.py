@@ -20,9 +20,9 @@ from connectors.files import FileOps
 from connectors.reading import Reading
 from models.errors import InputError, VeilstreamError
 from models.eventlog import EventLog, Ints
-from models.variants import VariantPlan, VariantTable
+from models.variants import VariantPlan
 from stream.engine import open_engine
-from stream.engine.contract import ID_DIGITS, CountQuery, Draws, Engine, ReportStep, report_nothing
+from stream.engine.contract import ID_DIGITS, CountQuery, Draws, Engine
 from stream.engine.work import workspace
 from stream.ledger.folder import BUILDING
 from stream.ledger.layout import OperatorLayout
@@ -84,42 +84,25 @@ def builder(kind: str, output: Path, memory: str | None = None) -> EngineBuilds 
 
 
 def _built(engine: Engine, mechanism: Mechanism, exposure: Exposure, memory: Any, pages: ColumnFiles) -> Build:
-    table = counted(engine, mechanism, classified(mechanism, exposure))
-    if (table.n_cases, table.n_events) != (exposure.log.n_cases, exposure.log.n_events):
-        raise VeilstreamError("the engine counted other cases than it was given; run it again")
-    planned, count = built_on(mechanism, exposure, table, memory), table.count
-    del table  # its events are in memory until the plan is made, and the plan needs the counts alone
-    if (planned.build.origin < 0).any():
-        return applied(planned, exposure, np.empty(0, dtype=np.int64), pages)
-    plan = VariantPlan.of(carried(planned.build), planned.build.origin, count)
-    return applied(planned, exposure, _rows(engine, plan, exposure.log.case_ids), pages)
-
-
-def counted(
-    engine: Engine, mechanism: Mechanism, sensitive: tuple[str, ...], report_step: ReportStep = report_nothing
-) -> VariantTable:
-    """Return the table of variants on which the mechanism plans.
-
-    Parameters
-    ----------
-    engine
-        The engine with the events.
-    mechanism
-        The mechanism.
-    sensitive
-        Sensitive attributes.
-    report_step
-        Called with the name of each step.
+    """Return the build of a cut whose cases an engine has.
 
     Raises
     ------
     InputError
         If the mechanism needs more than a table of variants.
     """
-    count_query = CountQuery(mechanism.variants_by(), sensitive, bins=getattr(mechanism, "bins", {}))
-    counted_variants = engine.count(count_query, report_step)
-    mechanism.check_unit(counted_variants.unit)
-    return counted_variants.table
+    sensitive, bins = classified(mechanism, exposure), getattr(mechanism, "bins", {})
+    counted = engine.count(CountQuery(mechanism.variants_by(), sensitive, bins=bins))
+    mechanism.check_unit(counted.unit)
+    table = counted.table
+    if (table.n_cases, table.n_events) != (exposure.log.n_cases, exposure.log.n_events):
+        raise VeilstreamError("the engine counted other cases than it was given; run it again")
+    planned, count = built_on(mechanism, exposure, table, memory), table.count
+    del counted, table  # its events are in memory until the plan is made, and the plan needs the counts alone
+    if (planned.build.origin < 0).any():
+        return applied(planned, exposure, np.empty(0, dtype=np.int64), pages)
+    plan = VariantPlan.of(carried(planned.build), planned.build.origin, count)
+    return applied(planned, exposure, _rows(engine, plan, exposure.log.case_ids), pages)
 
 
 def _rows(engine: Engine, plan: VariantPlan, cases: tuple[str, ...]) -> Ints:

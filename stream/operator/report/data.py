@@ -411,7 +411,7 @@ def budget_answer(attempts: Sequence[AttemptRow], stated: Budget, releases_left:
     epsilon_left = max(0.0, min(differences)) if differences else None
 
     # The pace so far gives the date of the last release that the remaining budget pays for.
-    moments = [_moment(row["time"]) for row in attempts if row["label"].isdigit() and row["time"]]
+    moments = [datetime.fromisoformat(row["time"]) for row in attempts if row["label"].isdigit() and row["time"]]
     seconds_between = [(later - earlier).total_seconds() for earlier, later in pairwise(moments)]
     last_paid: str | None = None
     if releases_left is not None and seconds_between:
@@ -442,10 +442,6 @@ def _limits(stated: Budget) -> Iterator[tuple[float, float | None]]:
     process = stated.get("process")
     if process is not None:
         yield process["spent"]["epsilon"] or 0.0, process["limit"]["epsilon"]
-
-
-def _moment(text: str) -> datetime:
-    return datetime.fromisoformat(text.replace("Z", "+00:00"))
 
 
 def cost_answer(audits: Mapping[str, AuditDocument], labels: ItemNames) -> CostAnswer | None:

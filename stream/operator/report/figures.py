@@ -146,7 +146,7 @@ def timeline(rows: Sequence[Data]) -> Figure | None:
     timed = [row for row in rows if row["time"]]
     if not timed:
         return None
-    moments = [datetime.fromisoformat(row["time"].replace("Z", "+00:00")) for row in timed]
+    moments = [datetime.fromisoformat(row["time"]) for row in timed]
     first, last = min(moments), max(moments)
     seconds = (last - first).total_seconds() or 1.0
     marks: dict[str, list[Mark]] = {}

@@ -56,16 +56,22 @@ class Utility(Audit):
             utility = data_utility(source, released, carries, kept=_kept(context, carries))
         else:
             utility = data_utility_at_least(source, released, context.build.origin, carries)
-        graphs = _graphs(source, released, timed=context.build.time_basis != "ordinal")
-        body = {"status": "ok", "reason": "", "data_utility": utility, "exact": exact, "perspective": list(carries)}
+        timed = context.build.time_basis != "ordinal"
+        shows_activities = "activity" in carries
+        graphs = _graphs(source, released, timed=timed)
+        if not shows_activities:
+            graphs = dict.fromkeys(graphs)
         model = self._model(source, released, carries)
         words = None
-        if "activity" in carries:
-            timed = context.build.time_basis != "ordinal"
+        if shows_activities:
             words = mining(source, released, utility, model["discovery"], timed=timed).as_json()
         return {
-            **body,
-            **_carried(graphs, "activity" in carries),
+            "status": "ok",
+            "reason": "",
+            "data_utility": utility,
+            "exact": exact,
+            "perspective": list(carries),
+            **graphs,
             **model,
             "handover": _handover(source, released, carries),
             "mining": words,
@@ -108,10 +114,6 @@ def _graphs(source: EventLog, released: EventLog, *, timed: bool) -> Mapping[str
     if not timed:
         return {**body, "emd_time_months": None, "mae_time_months": None, "bottlenecks": None}
     return {**body, "bottlenecks": asdict(bottlenecks(source, released))}
-
-
-def _carried(graphs: Mapping[str, Any], activity: bool) -> Mapping[str, Any]:
-    return graphs if activity else dict.fromkeys(graphs)
 
 
 def _handover(source: EventLog, released: EventLog, carries: tuple[str, ...]) -> dict[str, float] | None:

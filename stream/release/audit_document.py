@@ -206,11 +206,11 @@ is left. Each release lists all before it: ten thousand would have a gigabyte of
 def thinned(audit: AuditDocument) -> AuditDocument | None:
     """Return an audit without the parts that later ones repeat; None if there are none."""
     leakage = audit.get("leakage") or {}
-    shorter = {
-        name: rows[-1:]
-        for name in ("epsilon", "releases")
-        if isinstance(rows := leakage.get(name), list) and len(rows) > 1
-    }
+    shorter = {}
+    for name in ("epsilon", "releases"):
+        rows = leakage.get(name)
+        if isinstance(rows, list) and len(rows) > 1:
+            shorter[name] = rows[-1:]
     if not shorter and "state" not in leakage:
         return None
     without_state = {name: value for name, value in leakage.items() if name != "state"}

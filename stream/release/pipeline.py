@@ -550,15 +550,9 @@ class Pipeline:
         announced: Manifest = {**public, "files": list(prepared.files)}
         audit = audit_document.full_audit(judged, judged.decision, judged.reasons, seconds, spec)
         document: AuditDocument = {**announced, **audit}
-        if self.spec.bounded:
-            document["bounded"] = list(self.spec.bounded)
-            doubts = warnings_of_no_values(exposure.log, spec.bounded)
-            # A table of variants has no order of cases.
-            if exposure.cases is None:
-                K = getattr(spec.mechanism, "K", 1)
-                doubts += warnings_of_lost_values(exposure.log, spec.bounded, K, exposure.complete)
-            bins = getattr(spec.mechanism, "bins", None)
-            doubts += warnings_of_values(exposure.log, spec.bounded, bins, exposure.cases)
+        if spec.bounded:
+            document["bounded"] = list(spec.bounded)
+            doubts = self._doubts(exposure)
             if doubts:
                 document["doubts"] = doubts
         if self.looser:
@@ -573,6 +567,16 @@ class Pipeline:
             self.folder.discard(self.name)
             raise _WithheldError([Reason("mechanism", LATE)], audit)
         return Written(judged, prepared, operator_files, announced, document)
+
+    def _doubts(self, exposure: Exposure) -> list[str]:
+        """Return warnings about the values of the sensitive attributes that C bounds."""
+        spec = self.spec
+        doubts = warnings_of_no_values(exposure.log, spec.bounded)
+        if exposure.cases is None:  # a table of variants has no order of cases
+            K = getattr(spec.mechanism, "K", 1)
+            doubts += warnings_of_lost_values(exposure.log, spec.bounded, K, exposure.complete)
+        bins = getattr(spec.mechanism, "bins", None)
+        return doubts + warnings_of_values(exposure.log, spec.bounded, bins, exposure.cases)
 
     def _manifest(self, build: Build, charged: Charged, content: PublicContent) -> Manifest:
         slot, window = charged.slot, self.spec.window

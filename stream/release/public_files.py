@@ -87,11 +87,14 @@ def carried(build: Build) -> EventLog:
     hidden = Column(np.full(log.n_events, -1, dtype=np.int32), ())
     resource = log.resource if "resource" in build.carries else hidden
     activity = log.activity if "activity" in build.carries else _named_by(resource)
+    time = log.time
+    if build.time_basis == "ordinal":
+        time = place_in_run(log.starts) * SECOND
     return EventLog(
         case_ids=log.case_ids,
         starts=log.starts,
         activity=activity,
-        time=place_in_run(log.starts) * SECOND if build.time_basis == "ordinal" else log.time,
+        time=time,
         resource=resource,
         row=np.arange(log.n_events, dtype=np.int64),
     )
@@ -256,8 +259,9 @@ class _ReadBackCheck:
         broken = self.mechanism.broken(self._with_built_values(log), self.exposure)
         if self._shown_sensitive:
             # The file shows classes: no class is to be formed of classes again.
-            has_bins = hasattr(self.mechanism, "bins")
-            of_classes = self.mechanism.model_copy(update={"bins": {}}) if has_bins else self.mechanism
+            of_classes = self.mechanism
+            if hasattr(self.mechanism, "bins"):
+                of_classes = self.mechanism.model_copy(update={"bins": {}})
             exposure = replace(self.exposure, sensitive=self._shown_sensitive, public=())
             broken += of_classes.broken(with_shown_values, exposure)
         if broken and self.build.weakened:

@@ -227,8 +227,10 @@ def roles_of_events(log: EventLog, roles: str | Mapping[str, str]) -> Column:
     # An event without a resource has no role, and an empty text is none.
     role_of_event: list[str | None] = []
     for code, resource in zip(codes.tolist(), log.resource.codes.tolist(), strict=True):
-        has_role = code != MISSING and resource != MISSING
-        role_of_event.append(texts[code] or None if has_role else None)
+        role = None
+        if code != MISSING and resource != MISSING and texts[code]:
+            role = texts[code]
+        role_of_event.append(role)
     return Column.encode(role_of_event)
 
 

@@ -75,7 +75,8 @@ class RealClock:
         """
         begin = self.now()
         base = begin if cut is None else cut
-        steps = max(1, -(-(begin + delay // 2 - base) // delay))
+        late = begin + delay // 2 - base
+        steps = max(1, -(-late // delay))  # rounded up
         moment = whole_second(base + steps * delay)
         return Slot(moment, lambda: self.now() > moment)
 
@@ -107,8 +108,8 @@ class SimulatedClock:
         earlier builds took.
         """
         begin = self.monotonic()
-        moment = whole_second(self.began if cut is None else cut + delay)
-        return Slot(moment, lambda: self.monotonic() - begin > delay, simulated=cut is not None)
+        moment = self.began if cut is None else cut + delay
+        return Slot(whole_second(moment), lambda: self.monotonic() - begin > delay, simulated=cut is not None)
 
     def due(self, moment: int) -> bool:
         """Return whether what is promised for `moment` may be published."""
@@ -120,4 +121,6 @@ def whole_second(moment: int) -> int:
 
     A part below a millisecond only shows that a bound is exclusive, and is dropped first.
     """
-    return -(-(moment // 1_000_000 * 1_000_000) // SECOND) * SECOND
+    whole_milliseconds = moment // 1_000_000 * 1_000_000
+    seconds = -(-whole_milliseconds // SECOND)  # rounded up
+    return seconds * SECOND

@@ -48,25 +48,18 @@ def in_knowledge(
     origin
         int64[C], case of the exposed log.
     knowledge
-        The knowledge.
+        Knowledge of the adversary. The release carries its perspectives and no other.
     sensitive
         Names of the sensitive attributes.
     ticks
         int64[E], relative times in units of T, anchored at the start of the *source* case (for `rel`).
+    more
+        Further fields of the build.
     """
     values = {name: log.case_values(name) for name in sensitive}
     times = log.time if ticks is None else ticks * NANOSECONDS[knowledge.T]
-    bare = log.with_columns(case=values, event={})
     return Build(
-        log=EventLog(
-            case_ids=bare.case_ids,
-            starts=bare.starts,
-            activity=bare.activity,
-            time=times,
-            resource=bare.resource,
-            row=bare.row,
-            case_attributes=bare.case_attributes,
-        ),
+        log=replace(log, time=times, case_attributes=values, event_attributes={}, offset=None),
         origin=origin,
         carries=knowledge.carries,
         time_basis="ordinal" if ticks is None else "relative",

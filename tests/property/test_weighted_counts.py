@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from models.anonymize.check import _share, first_violation
+from models.anonymize.check import _in_64_bits, first_violation
 from models.anonymize.sensitive import quartile_classes
 from models.eventlog import Column, EventLog
 from stream.engine.source import common_values
@@ -70,7 +70,7 @@ def test_common_values_are_those_of_all_cases() -> None:
 def test_the_share_allows_as_many_cases(C: str) -> None:
     """Of every number of cases, in whole numbers of 64 bits."""
     for total in (1, 2, 7, 100, 999):
-        above, below = _share(Fraction(C), total)
+        above, below = _in_64_bits(Fraction(C), total)
         assert 1 <= below <= max(total, 1)
         exact = Fraction(C)
         assert all(above * n // below == exact.numerator * n // exact.denominator for n in range(total + 1))

@@ -672,7 +672,13 @@ class SimpleLog:
         return int(self.count.sum())
 
     @classmethod
-    def from_items(cls, starts: Ints, items: Column, sensitive: Column, cases: Ints | None = None) -> SimpleLog:
+    def from_items(
+        cls,
+        starts: Ints,
+        items: Column,
+        sensitive: Column,
+        cases: Ints | None = None,
+    ) -> SimpleLog:
         """Count the traces `items[starts[c]:starts[c + 1]]` by sensitive value.
 
         Parameters

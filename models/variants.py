@@ -163,7 +163,11 @@ def table_of(
     return VariantTable(log, count, knowledge)
 
 
-def variant_table(log: EventLog, knowledge: Knowledge, classes: Mapping[str, Column]) -> tuple[VariantTable, Ints]:
+def variant_table(
+    log: EventLog,
+    knowledge: Knowledge,
+    classes: Mapping[str, Column],
+) -> tuple[VariantTable, Ints]:
     """Return the table of a log in memory, and the row of each case.
 
     Parameters

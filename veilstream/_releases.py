@@ -406,7 +406,12 @@ def _published(store: Store, process: str, publication: str) -> list[Mapping[str
     return [manifest for manifest in manifests if manifest["process"] == process]
 
 
-def _of_manifest(manifest: Mapping[str, Any], store: Store, folder: ResultFolder, source: GivenLog) -> Release:
+def _of_manifest(
+    manifest: Mapping[str, Any],
+    store: Store,
+    folder: ResultFolder,
+    source: GivenLog,
+) -> Release:
     import pandas as pd
 
     counts = manifest.get("counts") or {}

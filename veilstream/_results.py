@@ -359,7 +359,12 @@ def _with_dashes(figures: pd.DataFrame) -> pd.DataFrame:
     return shown
 
 
-def _text(title: str, figures: pd.DataFrame, promises: Sequence[tuple[str, str]], notes: Sequence[str]) -> str:
+def _text(
+    title: str,
+    figures: pd.DataFrame,
+    promises: Sequence[tuple[str, str]],
+    notes: Sequence[str],
+) -> str:
     table = NO_ROWS
     if len(figures):
         table = _with_dashes(figures).to_string(index=False, na_rep=MISSING, max_rows=MOST_ROWS)
@@ -369,7 +374,12 @@ def _text(title: str, figures: pd.DataFrame, promises: Sequence[tuple[str, str]]
     return visible("\n".join(lines).rstrip() + "\n")
 
 
-def _html(title: str, figures: pd.DataFrame, promises: Sequence[tuple[str, str]], notes: Sequence[str]) -> str:
+def _html(
+    title: str,
+    figures: pd.DataFrame,
+    promises: Sequence[tuple[str, str]],
+    notes: Sequence[str],
+) -> str:
     import pandas as pd
 
     table = f"<p>{NO_ROWS}</p>"

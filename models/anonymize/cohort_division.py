@@ -214,7 +214,12 @@ class DivisionTrial:
 
 
 def divided(
-    queue: TlkcProblem, waited: Ints, patience: Patience, share: Fraction, min_share: float, want: ItemPriorities
+    queue: TlkcProblem,
+    waited: Ints,
+    patience: Patience,
+    share: Fraction,
+    min_share: float,
+    want: ItemPriorities,
 ) -> Division:
     """Find the division of a queue that keeps most events over time.
 
@@ -315,7 +320,11 @@ def frequent(log: EventLog, classes: Iterable[Column], bounds: TlkcBounds) -> li
     return [name for name, is_chosen in zip(log.activity.values, chosen.tolist(), strict=False) if is_chosen]
 
 
-def item_priorities(came: Mapping[Any, int], shown: Mapping[Any, int], frequent: Collection[Any]) -> ItemPriorities:
+def item_priorities(
+    came: Mapping[Any, int],
+    shown: Mapping[Any, int],
+    frequent: Collection[Any],
+) -> ItemPriorities:
     """Value the events of items that earlier cohorts lost.
 
     Parameters
@@ -551,7 +560,12 @@ class _Search:
             return None
         return int(generator.choice(len(lost_value), p=lost_value / lost_value.sum()))
 
-    def _suppressed(self, chosen: Flags, first: tuple[int, ...], bounds: TlkcBounds) -> tuple[Flags, SafeState]:
+    def _suppressed(
+        self,
+        chosen: Flags,
+        first: tuple[int, ...],
+        bounds: TlkcBounds,
+    ) -> tuple[Flags, SafeState]:
         """Return bool[E], the events of chosen cases that stay, and the state of local suppression.
 
         `first`: items that enter before all others.

@@ -67,7 +67,13 @@ class Hiding:
         Whether single cases may lose events, or only whole items go.
     """
 
-    def __init__(self, problem: TlkcProblem, shown: ShownItems, targets: Sequence[Target], mode: Mode) -> None:
+    def __init__(
+        self,
+        problem: TlkcProblem,
+        shown: ShownItems,
+        targets: Sequence[Target],
+        mode: Mode,
+    ) -> None:
         log, seen = problem.log, problem.seen
         self.problem = problem
         self.items = len(seen.alphabet)

@@ -473,7 +473,14 @@ def project_onto(reach: Reach, priority: Ints, numbers: Ints) -> Flags:
     return kept
 
 
-def _rebuild(reach: Reach, has_cases: Flags, priority: Ints, numbers: Ints, new_numbers: Ints, kept: Flags) -> None:
+def _rebuild(
+    reach: Reach,
+    has_cases: Flags,
+    priority: Ints,
+    numbers: Ints,
+    new_numbers: Ints,
+    kept: Flags,
+) -> None:
     """Set `kept` anew for the rows with cases whose source contains a new ban: the others stay as they are."""
     rows = reach.rows_with_any(new_numbers)
     rows = rows[has_cases[rows]]

@@ -261,7 +261,12 @@ def _public_mean(steps: _Steps, frequent: Ints, target: int) -> int:
     return steps.mean(frequent) if len(frequent) else 0
 
 
-def _after(log: EventLog, K: int, below: Below, before: Mapping[Pair, Pending]) -> tuple[Ints, dict[Pair, Pending]]:
+def _after(
+    log: EventLog,
+    K: int,
+    below: Below,
+    before: Mapping[Pair, Pending],
+) -> tuple[Ints, dict[Pair, Pending]]:
     """Return the elapsed times of a cohort that joins earlier ones, and the state of each pair afterwards."""
     steps, result = _Steps.of(log), np.zeros(log.n_events, dtype=np.int64)
     pending, names = dict(before), log.activity.values

@@ -79,7 +79,12 @@ def algorithm_1(candidates: Candidates, frequent: Candidates, items: int) -> lis
     return result
 
 
-def algorithm_2(candidates: Candidates, cases_with: Ints, n_cases: int, weights: Weights = Weights()) -> list[int]:
+def algorithm_2(
+    candidates: Candidates,
+    cases_with: Ints,
+    n_cases: int,
+    weights: Weights = Weights(),
+) -> list[int]:
     """Return suppressed items in order: highest alpha * rPG + beta * nUL first, ties to the least item.
 
     Only items of remaining candidates are scored.
@@ -344,7 +349,13 @@ class Cover:
     loss: int
 
 
-def minimum_cover(candidates: Candidates, loss: list[Ints], *, capping: bool, time_limit: float = TIME_LIMIT) -> Cover:
+def minimum_cover(
+    candidates: Candidates,
+    loss: list[Ints],
+    *,
+    capping: bool,
+    time_limit: float = TIME_LIMIT,
+) -> Cover:
     """Return the caps that hit every candidate at the least loss of events.
 
     Parameters

@@ -303,7 +303,11 @@ class TlkcProblem:
         n_cases = total(self.log.lengths >= 0, self.cases)
         refuse_infeasible(n_cases, self.classes, self.bounds, self.cases)
 
-    def solve(self, options: SuppressionOptions, progress: Callable[[int], None] = lambda _: None) -> Anonymized:
+    def solve(
+        self,
+        options: SuppressionOptions,
+        progress: Callable[[int], None] = lambda _: None,
+    ) -> Anonymized:
         """Suppress events until the bounds hold, and verify the result.
 
         Parameters
@@ -514,7 +518,11 @@ class TlkcProblem:
         )
 
 
-def violation_in(problem: TlkcProblem, kept: npt.NDArray[np.bool_], structure: Structure | None = None) -> Any:
+def violation_in(
+    problem: TlkcProblem,
+    kept: npt.NDArray[np.bool_],
+    structure: Structure | None = None,
+) -> Any:
     """Return the first violation that the independent checker finds in the kept events.
 
     Parameters

@@ -126,7 +126,12 @@ def canonical(item: Any) -> tuple[Any, ...]:
     return (type(item).__name__, item if isinstance(item, str) else repr(item))
 
 
-def view(log: EventLog, knowledge: Knowledge, sensitive: Mapping[str, Column], cases: Ints | None = None) -> TraceView:
+def view(
+    log: EventLog,
+    knowledge: Knowledge,
+    sensitive: Mapping[str, Column],
+    cases: Ints | None = None,
+) -> TraceView:
     """Return the log as seen through `knowledge`, with one class column per attribute.
 
     Parameters
@@ -144,7 +149,11 @@ def view(log: EventLog, knowledge: Knowledge, sensitive: Mapping[str, Column], c
 
 
 def view_of_items(
-    starts: Ints, column: Column, structure: Structure, sensitive: Mapping[str, Column], cases: Ints | None = None
+    starts: Ints,
+    column: Column,
+    structure: Structure,
+    sensitive: Mapping[str, Column],
+    cases: Ints | None = None,
 ) -> TraceView:
     """Return the view of given items, one per event.
 

@@ -227,7 +227,12 @@ def _first_part(item: Any) -> Any:
     return item[0]
 
 
-def check_parameters(bk_length: int, n: Sequence[int], method: str = "exact", minimum: str = "realisable") -> None:
+def check_parameters(
+    bk_length: int,
+    n: Sequence[int],
+    method: str = "exact",
+    minimum: str = "realisable",
+) -> None:
     """Check the parameters of an attack.
 
     Parameters
@@ -570,7 +575,12 @@ def attack_result(
     return AttackResult(n, "exists", values, worst_bk, matching=matching)
 
 
-def _matching_records(pair: ReleasePair, table: NextOccurrences, bk: npt.NDArray[Any], n: int) -> tuple[int, int]:
+def _matching_records(
+    pair: ReleasePair,
+    table: NextOccurrences,
+    bk: npt.NDArray[Any],
+    n: int,
+) -> tuple[int, int]:
     """Return |ms1| and |ms2| of one background knowledge, in records."""
     matches = unmatched(table, bk) <= n
     ms1 = pair.earlier.count[matches[pair.earlier.known_variant]].sum()

@@ -62,7 +62,12 @@ class KnowledgeProjection:
     symbol: Codes = field(default_factory=lambda: np.empty(0, dtype=np.int32))
     variant: Codes = field(default_factory=lambda: np.empty(0, dtype=np.int32))
 
-    def extend(self, known_part: Callable[[Any], Any], items: dict[Any, int], variants: dict[bytes, int]) -> None:
+    def extend(
+        self,
+        known_part: Callable[[Any], Any],
+        items: dict[Any, int],
+        variants: dict[bytes, int],
+    ) -> None:
         """Add the items and variants that are new.
 
         Parameters

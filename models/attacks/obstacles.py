@@ -42,7 +42,12 @@ class Obstacle:
     least_n: int | None
 
 
-def obstacles(pair: ReleasePair, base: BaseLinker, least_ns: dict[int, int | None] | None, most: int) -> list[Obstacle]:
+def obstacles(
+    pair: ReleasePair,
+    base: BaseLinker,
+    least_ns: dict[int, int | None] | None,
+    most: int,
+) -> list[Obstacle]:
     """Return a witness for each sensitive value whose records cannot all be linked with this n.
 
     Parameters

@@ -476,7 +476,11 @@ def series(
     return series_of(len(releases), pairs, bk_length, ns, most_candidates)
 
 
-def document(question: AttackQuestion, logs: Sequence[SimpleLog], pairs: Sequence[AttackedPair]) -> dict[str, Any]:
+def document(
+    question: AttackQuestion,
+    logs: Sequence[SimpleLog],
+    pairs: Sequence[AttackedPair],
+) -> dict[str, Any]:
     """Return the documented JSON: the first pair, and for more than two releases every pair and the series.
 
     Parameters
@@ -617,7 +621,11 @@ def _result(
     return SeriesResult(n, least.values, least.worst, without_linker, complete=all_candidates is not None)
 
 
-def _all_candidates(symbols: Sequence[Any], bk_length: int, most_candidates: int) -> list[tuple[Any, ...]] | None:
+def _all_candidates(
+    symbols: Sequence[Any],
+    bk_length: int,
+    most_candidates: int,
+) -> list[tuple[Any, ...]] | None:
     """Return all candidates, the short ones first, or None if they are more than `most_candidates`."""
     candidates: list[tuple[Any, ...]] = [()]
     longest = candidates

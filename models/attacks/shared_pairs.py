@@ -368,7 +368,11 @@ class SharedPairs:
         linked = place.astype(np.int32)
         return ClassColumns(linked, self._view.known_of[linked], self.value_of_rank[rank])
 
-    def pair_among(self, classes: SharedClasses, earlier: NumberedRelease) -> tuple[ReleasePair, NextOccurrences]:
+    def pair_among(
+        self,
+        classes: SharedClasses,
+        earlier: NumberedRelease,
+    ) -> tuple[ReleasePair, NextOccurrences]:
         """Return the same as `pair`, over the record classes of several earlier releases.
 
         This release has no records of most of them. From one release to the next only the records of each class, the

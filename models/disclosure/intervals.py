@@ -177,7 +177,12 @@ def wilson(rate: float, targets: float, level: float = LEVEL) -> tuple[float, fl
 
 
 def newcombe(
-    first: float, n_first: float, second: float, n_second: float, level: float = LEVEL, correlation: float = 0.0
+    first: float,
+    n_first: float,
+    second: float,
+    n_second: float,
+    level: float = LEVEL,
+    correlation: float = 0.0,
 ) -> tuple[float, float]:
     """Return Newcombe's interval of the difference of two rates.
 

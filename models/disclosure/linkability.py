@@ -49,7 +49,12 @@ ATTRIBUTES = "items and attributes"
 """The two views of a case if its attributes are known: the first half of its items, and its attributes."""
 
 
-def linkability(material: Material, targets: Ints, controls: Ints, measures: int) -> dict[str, AttackRisk | None]:
+def linkability(
+    material: Material,
+    targets: Ints,
+    controls: Ints,
+    measures: int,
+) -> dict[str, AttackRisk | None]:
     """Return the risk by the way in which cases are cut into two views.
 
     It is None for a way by which no target, or no case of the control, can be cut.

@@ -132,7 +132,13 @@ class Material:
     steps: TraceView
 
     @classmethod
-    def of(cls, original: EventLog, control: EventLog | None, released: EventLog, profile: Profile) -> Material:
+    def of(
+        cls,
+        original: EventLog,
+        control: EventLog | None,
+        released: EventLog,
+        profile: Profile,
+    ) -> Material:
         """Code three logs together.
 
         Parameters

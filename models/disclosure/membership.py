@@ -172,7 +172,12 @@ def _variants(material: Material, targets: Ints, controls: Ints) -> tuple[Ints, 
     return original[targets], control[controls]
 
 
-def _likelihood_ratios(material: Material, targets: Ints, controls: Ints, noise: CountNoise) -> tuple[Floats, Floats]:
+def _likelihood_ratios(
+    material: Material,
+    targets: Ints,
+    controls: Ints,
+    noise: CountNoise,
+) -> tuple[Floats, Floats]:
     """Return how much likelier the released count is with the target than without, by somebody who knows all others.
 
     That is the strongest attacker that the promise of epsilon covers: they know all cases of the original but the

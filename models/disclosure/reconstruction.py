@@ -48,7 +48,12 @@ class Reconstruction:
     longest: int
 
 
-def reconstruction(material: Material, view: TraceView, measures: int, rng: np.random.Generator) -> Reconstruction:
+def reconstruction(
+    material: Material,
+    view: TraceView,
+    measures: int,
+    rng: np.random.Generator,
+) -> Reconstruction:
     """Look for whole traces and for pieces of single cases in the release.
 
     All cases are looked at. Of the larger of original and control, as many cases are drawn as the other one has.

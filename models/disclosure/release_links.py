@@ -38,7 +38,12 @@ class ReleaseLinks:
     candidates: int
 
 
-def release_links(earlier: EventLog, later: EventLog, targets: int, rng: np.random.Generator) -> ReleaseLinks | None:
+def release_links(
+    earlier: EventLog,
+    later: EventLog,
+    targets: int,
+    rng: np.random.Generator,
+) -> ReleaseLinks | None:
     """Guess for cases of the earlier release their record in the later one.
 
     Parameters

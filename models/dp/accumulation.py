@@ -335,7 +335,13 @@ class Counts:
         return {**settings, **tables, "nodes": self.nodes, "last": self.last, "since": self.since}
 
     @classmethod
-    def from_state(cls, state: Mapping[str, Any], keys: list[Any], shape: Shape, scale: float) -> Counts | None:
+    def from_state(
+        cls,
+        state: Mapping[str, Any],
+        keys: list[Any],
+        shape: Shape,
+        scale: float,
+    ) -> Counts | None:
         """Read a state back, or return None if it cannot continue.
 
         A state cannot continue in another shape or under other noise. Nor can it under another horizon: the parts of

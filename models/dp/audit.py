@@ -149,7 +149,14 @@ def upper_bound(hits: int, runs: int, alpha: float) -> float:
     return float(betaincinv(hits + 1, runs - hits, 1.0 - alpha)) if hits < runs else 1.0
 
 
-def audit(pair: NeighbourPair, runs: int, *, delta: float = 0.0, alpha: float = 0.01, events: int = EVENTS) -> Finding:
+def audit(
+    pair: NeighbourPair,
+    runs: int,
+    *,
+    delta: float = 0.0,
+    alpha: float = 0.01,
+    events: int = EVENTS,
+) -> Finding:
     """Bound epsilon from below by runs on two neighbouring logs.
 
     Half of the runs choose the events that differ most between the two logs. The other half count them, so that the
@@ -216,7 +223,13 @@ class Power:
 
 
 def power(
-    runs: int, claimed: float, *, delta: float = 0.0, alpha: float = 0.01, events: int = EVENTS, steps: int = 1
+    runs: int,
+    claimed: float,
+    *,
+    delta: float = 0.0,
+    alpha: float = 0.01,
+    events: int = EVENTS,
+    steps: int = 1,
 ) -> Power:
     """Return the power of `audit` against a claim.
 

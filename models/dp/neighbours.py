@@ -70,7 +70,13 @@ def hourly_log(cases: Iterable[tuple[Sequence[str], int]]) -> EventLog:
     return EventLog.from_events(case, activity, np.asarray(time, dtype=np.int64), unit="ns")
 
 
-def pairs(run: Run, stage: Stage | None = None, *, times: bool = True, rule: bool = False) -> list[NeighbourPair]:
+def pairs(
+    run: Run,
+    stage: Stage | None = None,
+    *,
+    times: bool = True,
+    rule: bool = False,
+) -> list[NeighbourPair]:
     """Return neighbouring pairs: a case added, a case of a new variant, an event changed, a time shifted.
 
     Parameters

@@ -450,7 +450,14 @@ def measure_times(
     return MapTimes(medians, middle, late)
 
 
-def _median(shape: Floats, weight: float, noise: float, bounds: PublicTimeBounds, *, is_readable: bool) -> NoisyMedian:
+def _median(
+    shape: Floats,
+    weight: float,
+    noise: float,
+    bounds: PublicTimeBounds,
+    *,
+    is_readable: bool,
+) -> NoisyMedian:
     """Return the median of a shape. Its interval is that of the share below the median, by the noise alone.
 
     The share below a time is a sum of k noisy cells divided by the sum of all K. At one half its variance is

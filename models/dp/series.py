@@ -134,7 +134,13 @@ class _Variants:
     counts: Counts
 
     @classmethod
-    def continued_from(cls, state: Mapping[str, Any] | None, shape: Shape, scale: float, number: int) -> _Variants:
+    def continued_from(
+        cls,
+        state: Mapping[str, Any] | None,
+        shape: Shape,
+        scale: float,
+        number: int,
+    ) -> _Variants:
         """Return the counts that an earlier release left.
 
         New counts begin without a state, and after one of another shape or of other noise.
@@ -171,7 +177,12 @@ class _Variants:
         rows = ordinal_rows(zip(chosen, counts[shown].tolist(), strict=True))
         return assembled(self.alphabet, chosen, rows, draw)
 
-    def accumulated(self, terms: Terms, shape: Shape, draw: NoiseSource) -> tuple[EventLog | None, dict[str, Any]]:
+    def accumulated(
+        self,
+        terms: Terms,
+        shape: Shape,
+        draw: NoiseSource,
+    ) -> tuple[EventLog | None, dict[str, Any]]:
         """Return the log over all releases so far, and its part of the manifest."""
         counts, total = self.counts, self.counts.total
         draws = sum(counts.nodes)

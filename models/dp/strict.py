@@ -328,7 +328,13 @@ def released_from(epsilon: Fraction, delta_dp: Fraction, cases_per_person: int =
     return rule_of(epsilon, delta_dp, cases_per_person).least
 
 
-def _noisy_counts(simple: SimpleLog, true: Ints, terms: Terms, epsilon: Fraction, draw: NoiseSource) -> NoisyCounts:
+def _noisy_counts(
+    simple: SimpleLog,
+    true: Ints,
+    terms: Terms,
+    epsilon: Fraction,
+    draw: NoiseSource,
+) -> NoisyCounts:
     least_count(epsilon, terms.delta_dp, terms.cases_per_person)
     noisy = release_counts(true, epsilon, terms.delta_dp, draw, terms.cases_per_person)
     _refuse_too_many(simple, noisy)

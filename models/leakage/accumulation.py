@@ -154,7 +154,12 @@ class TemporalLeakage:
         self.evaluations += step.evaluations - already
         return result
 
-    def preview(self, epsilon: Fraction, backward: LeakageStep | None, forward: LeakageStep | None) -> Fraction:
+    def preview(
+        self,
+        epsilon: Fraction,
+        backward: LeakageStep | None,
+        forward: LeakageStep | None,
+    ) -> Fraction:
         """Return the largest TPL of all releases if one more followed; nothing is changed.
 
         Parameters

@@ -176,7 +176,11 @@ def document(
     return result
 
 
-def _of_curves(settings: SimulationSettings, outcome: SimulationOutcome, alpha: Fraction | None) -> LeakageDocument:
+def _of_curves(
+    settings: SimulationSettings,
+    outcome: SimulationOutcome,
+    alpha: Fraction | None,
+) -> LeakageDocument:
     """Return the documented JSON of releases without delta."""
     main = outcome.chains["activity"]
     # A single release has no step behind it: then the next one, on its automaton, is reported.

@@ -47,7 +47,12 @@ class Paths:
     full: Ints
 
 
-def paths(log: EventLog, function: StateFunction, ended: npt.NDArray[np.bool_], items: Column | None = None) -> Paths:
+def paths(
+    log: EventLog,
+    function: StateFunction,
+    ended: npt.NDArray[np.bool_],
+    items: Column | None = None,
+) -> Paths:
     """Return the states of every case over its activities.
 
     Parameters

@@ -275,7 +275,13 @@ def _information(first: Ints, second: Ints) -> float:
     return float(np.sum(joint[cells] * np.log(joint[cells] / expected[cells])))
 
 
-def _pair(first: Ints, second: Ints, first_bounds: Floats, second_bounds: Floats, rng: np.random.Generator) -> float:
+def _pair(
+    first: Ints,
+    second: Ints,
+    first_bounds: Floats,
+    second_bounds: Floats,
+    rng: np.random.Generator,
+) -> float:
     """Return the correlation whose simulated samples have the mutual information of the data.
 
     The sign is that of the rank correlation. The same normals serve every trial correlation, so the bisection is of one

@@ -147,7 +147,10 @@ def estimate_population(log: EventLog, measured: Uniqueness, size: int, seed: in
 
 
 def document(
-    measured: Sequence[Uniqueness], seconds: Sequence[float], resolution: str, population: Mapping[str, Any] | None
+    measured: Sequence[Uniqueness],
+    seconds: Sequence[float],
+    resolution: str,
+    population: Mapping[str, Any] | None,
 ) -> Mapping[str, Any]:
     """Return the documented JSON of `veilstream risk`.
 

@@ -210,7 +210,11 @@ def _paired(first_texts: list[str], second_texts: list[str], arcs: list[tuple[in
     return np.asarray(paired_distances, dtype=np.float64)
 
 
-def earth_movers_distance(first: Counter[str], second: Counter[str], cost_of: Distances | None = None) -> float:
+def earth_movers_distance(
+    first: Counter[str],
+    second: Counter[str],
+    cost_of: Distances | None = None,
+) -> float:
     """Return the least cost of turning one distribution of strings into the other, in 0..1.
 
     Parameters
@@ -229,7 +233,11 @@ def earth_movers_distance(first: Counter[str], second: Counter[str], cost_of: Di
     return min(max(distance, 0.0), 1.0)
 
 
-def distances(rows: Sequence[str], columns: Sequence[str], dtype: type[np.floating[Any]] = np.float64) -> Floats:
+def distances(
+    rows: Sequence[str],
+    columns: Sequence[str],
+    dtype: type[np.floating[Any]] = np.float64,
+) -> Floats:
     """Return the Levenshtein distance of each pair of texts, divided by the longer length.
 
     Two empty texts have distance 0. Equal fractions give equal floats.

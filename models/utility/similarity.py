@@ -108,7 +108,11 @@ def similarity(original: Variants, released: Variants, *, most: int = MOST, seed
     return 1.0 - earth_movers_distance(original_texts, released_texts)
 
 
-def dfg_error(original: EventLog, released: EventLog, cases: tuple[Ints | None, Ints | None] = (None, None)) -> float:
+def dfg_error(
+    original: EventLog,
+    released: EventLog,
+    cases: tuple[Ints | None, Ints | None] = (None, None),
+) -> float:
     """Return the total variation distance of the two distributions of directly-follows pairs.
 
     The start and the end of a case count as labels. The distance is 1 if one of the logs has no case, and 0 if neither
@@ -153,7 +157,11 @@ def _steps(log: EventLog, labels: dict[Any, int], cases: Ints | None) -> tuple[I
     return totals.totals()[:2]
 
 
-def _sampled(variants: Variants, most: int, draws: np.random.Generator) -> list[tuple[tuple[Hashable, ...], float]]:
+def _sampled(
+    variants: Variants,
+    most: int,
+    draws: np.random.Generator,
+) -> list[tuple[tuple[Hashable, ...], float]]:
     ranked: Sequence[tuple[tuple[Hashable, ...], int]] = sorted(
         variants.items(), key=lambda row: (-row[1], repr(row[0]))
     )

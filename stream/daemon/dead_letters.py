@@ -140,7 +140,12 @@ def count_by_reason(letters: Iterable[Letter]) -> Mapping[str, int]:
     return dict(Counter(letter.reason for letter in letters).most_common())
 
 
-def replay_letters(process: str, source: Source, letters: Sequence[Letter], reasons: Collection[str]) -> ReplayCounts:
+def replay_letters(
+    process: str,
+    source: Source,
+    letters: Sequence[Letter],
+    reasons: Collection[str],
+) -> ReplayCounts:
     """Send the records of letters to their source topic again.
 
     Parameters

@@ -82,7 +82,12 @@ class DecisionReader:
         """Close the connection."""
         self._reader.close()
 
-    def wait(self, offset: int, publications: Collection[str], seconds: float) -> Mapping[str, OrderedRelease]:
+    def wait(
+        self,
+        offset: int,
+        publications: Collection[str],
+        seconds: float,
+    ) -> Mapping[str, OrderedRelease]:
         """Wait for the decisions on the order at an offset of the delta topic.
 
         Parameters
@@ -118,7 +123,13 @@ class DecisionReader:
                     raise UnavailableError(_explain_missing(missing, sealed, seconds))
                 time.sleep(LOOK_SECONDS)
 
-    def _take(self, entry: Entry, offset: int, sealed: dict[str, int], decided: dict[str, OrderedRelease]) -> None:
+    def _take(
+        self,
+        entry: Entry,
+        offset: int,
+        sealed: dict[str, int],
+        decided: dict[str, OrderedRelease],
+    ) -> None:
         """Record what an entry says about the order."""
         name = entry.publication
         if isinstance(entry, PublishedEntry) and sealed.get(name) == entry.sequence:

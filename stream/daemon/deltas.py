@@ -176,7 +176,14 @@ class DeltaWriter:
             letters.append(DeadLetter(record.offset, reason, payload))
         return deltas, letters
 
-    def write_empty(self, source: str, partition: int, prev: int, last: int, log: LogState = UNKNOWN) -> bytes:
+    def write_empty(
+        self,
+        source: str,
+        partition: int,
+        prev: int,
+        last: int,
+        log: LogState = UNKNOWN,
+    ) -> bytes:
         """Write a delta without events: records up to `last` are gone from the log, or were never needed.
 
         Parameters
@@ -295,7 +302,11 @@ def _record_sizes(count: int, places: Sequence[int], rows: Sequence[bytes]) -> l
     return sizes
 
 
-def _pseudonyms_of(values: Iterable[str | None], memory: dict[str, str], make: Callable[[str], str]) -> dict[str, str]:
+def _pseudonyms_of(
+    values: Iterable[str | None],
+    memory: dict[str, str],
+    make: Callable[[str], str],
+) -> dict[str, str]:
     """Return the pseudonyms of all values; new ones go into the memory, which is cleared when it is full."""
     pseudonyms = {}
     for value in set(values):

@@ -90,7 +90,14 @@ PRODUCER_BATCH_BYTES = 900_000
 waits for its acknowledgement before it can even be handed over."""
 
 
-def application(process: str, role: str, source: Source, folder: Path, transport: type[Any], **more: Any) -> App:
+def application(
+    process: str,
+    role: str,
+    source: Source,
+    folder: Path,
+    transport: type[Any],
+    **more: Any,
+) -> App:
     """Make a Faust application with the settings that docs/daemon.md explains.
 
     Parameters

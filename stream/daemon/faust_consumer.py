@@ -137,7 +137,11 @@ class SeekingThread(driver.AIOKafkaConsumerThread):
         return consumer
 
     async def _fetch_records(
-        self, consumer: Any, active_partitions: Any, timeout: float | None = None, max_records: int | None = None
+        self,
+        consumer: Any,
+        active_partitions: Any,
+        timeout: float | None = None,
+        max_records: int | None = None,
     ) -> Any:
         """Fetch as Faust does, without the partitions that have stopped until they are due to be tried again."""
         assigned = {TP(*place): place for place in consumer.assignment()}
@@ -263,7 +267,11 @@ class _Parts(dict[Any, list[Any]]):
 
 class _FetchThread(SeekingThread):
     async def _fetch_records(
-        self, consumer: Any, active_partitions: Any, timeout: float | None = None, max_records: int | None = None
+        self,
+        consumer: Any,
+        active_partitions: Any,
+        timeout: float | None = None,
+        max_records: int | None = None,
     ) -> _Parts:
         """Return at least `TAKE` records, or what came `WITHIN` seconds of the first.
 

@@ -56,7 +56,12 @@ class ProgressCheck:
         again, before it joins its group: another process has its place by then, and would lose it. None: it continues.
     """
 
-    def __init__(self, seconds: float, end: Callable[[int], None] = os._exit, asleep: float | None = None) -> None:
+    def __init__(
+        self,
+        seconds: float,
+        end: Callable[[int], None] = os._exit,
+        asleep: float | None = None,
+    ) -> None:
         self.seconds, self.asleep = seconds, asleep
         self._end = end
         self._moved = time.monotonic()

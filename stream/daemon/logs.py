@@ -147,6 +147,10 @@ def _renderer(log_format: LogFormat) -> structlog.typing.Processor:
     return structlog.dev.ConsoleRenderer(colors=is_terminal, exception_formatter=plain)
 
 
-def _add_context(_logger: object, _method: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
+def _add_context(
+    _logger: object,
+    _method: str,
+    event: structlog.typing.EventDict,
+) -> structlog.typing.EventDict:
     """Add the process id and the fields of the present decision. The handler calls it in the thread that logs."""
     return {"pid": os.getpid(), **current_log_fields(), **event}

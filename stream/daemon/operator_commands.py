@@ -129,7 +129,13 @@ def _has_events(gap: Gap) -> bool:
     return "gone" not in gap or gap["gone"][1] != gap["missing"][1]
 
 
-def _mend_delta(settings: Settings, source: Source, status: Status, lost: LostDelta, action: str) -> list[Gap]:
+def _mend_delta(
+    settings: Settings,
+    source: Source,
+    status: Status,
+    lost: LostDelta,
+    action: str,
+) -> list[Gap]:
     """Decide on a delta topic that is not the one of the state.
 
     `rewind` sets the ingest group back behind the last event that was folded, of every partition. The command goes

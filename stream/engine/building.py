@@ -83,7 +83,13 @@ def builder(kind: str, output: Path, memory: str | None = None) -> EngineBuilds 
     return EngineBuilds(kind, OperatorLayout(output).root, memory)
 
 
-def _built(engine: Engine, mechanism: Mechanism, exposure: Exposure, memory: Any, pages: ColumnFiles) -> Build:
+def _built(
+    engine: Engine,
+    mechanism: Mechanism,
+    exposure: Exposure,
+    memory: Any,
+    pages: ColumnFiles,
+) -> Build:
     """Return the build of a cut whose cases an engine has.
 
     Raises

@@ -122,7 +122,12 @@ class Engine(Protocol):
         """Return the distinct values of a public attribute, which the codes of `Leaving` refer to."""
         ...
 
-    def leaving(self, plan: VariantPlan, draws: Draws, report_step: ReportStep = report_nothing) -> Iterator[Leaving]:
+    def leaving(
+        self,
+        plan: VariantPlan,
+        draws: Draws,
+        report_step: ReportStep = report_nothing,
+    ) -> Iterator[Leaving]:
         """Return the cases that leave, ascending by released id.
 
         Parameters

@@ -54,7 +54,12 @@ class Embedded:
         """Return the distinct values of a public attribute."""
         return self._public[name]
 
-    def leaving(self, plan: VariantPlan, draws: Draws, report_step: ReportStep = report_nothing) -> Iterator[Leaving]:
+    def leaving(
+        self,
+        plan: VariantPlan,
+        draws: Draws,
+        report_step: ReportStep = report_nothing,
+    ) -> Iterator[Leaving]:
         """Yield the cases that leave, ascending by released id."""
         report_step("cases")
         drawn = np.asarray([draws.of("place", case) for case in self._log.case_ids])

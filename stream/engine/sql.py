@@ -226,7 +226,12 @@ class SqlEngine(ABC):
             unit = self._unit(knowledge.T) if knowledge.structure == "rel" else None
             return Counted(table, unit, self._changing_cases())
 
-    def leaving(self, plan: VariantPlan, draws: Draws, report_step: ReportStep = report_nothing) -> Iterator[Leaving]:
+    def leaving(
+        self,
+        plan: VariantPlan,
+        draws: Draws,
+        report_step: ReportStep = report_nothing,
+    ) -> Iterator[Leaving]:
         """Yield the cases that leave, ascending by released id. Call `count` first."""
         report_step("cases")
         public = self._count_query.public

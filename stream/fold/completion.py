@@ -135,7 +135,14 @@ class Completions:
     again.
     """
 
-    def __init__(self, rules: FoldRules, cases: ColumnTable, clocks: Clocks, *, restored: bool = False) -> None:
+    def __init__(
+        self,
+        rules: FoldRules,
+        cases: ColumnTable,
+        clocks: Clocks,
+        *,
+        restored: bool = False,
+    ) -> None:
         self._cases, self._clocks = cases, clocks
         self.counts_completions = restored and rules.counts_completions
         self.install(rules)
@@ -332,7 +339,12 @@ class Retention:
     """
 
     def __init__(
-        self, rules: FoldRules, state: State, clocks: Clocks, publications: Publications, completions: Completions
+        self,
+        rules: FoldRules,
+        state: State,
+        clocks: Clocks,
+        publications: Publications,
+        completions: Completions,
     ) -> None:
         self._state, self._clocks, self._publications, self._completions = state, clocks, publications, completions
         self.dropped: list[NamedEvents] = []

@@ -266,7 +266,12 @@ class Cutter:
             complete = self._completions.complete(clock)
         return within_quota(events, pending, complete, rule, step, self._state.rank)
 
-    def _count(self, rules: PublicationRules, counters: PublicationState, chosen: Positions) -> dict[str, int]:
+    def _count(
+        self,
+        rules: PublicationRules,
+        counters: PublicationState,
+        chosen: Positions,
+    ) -> dict[str, int]:
         """Return the counts of a cut, before its events are marked as exposed."""
         state = self._state
         events, flags = state.events, state.events[f"flag:{rules.name}"]

@@ -95,7 +95,12 @@ def _by_case(events: ColumnTable, chosen: Positions) -> Positions:
 
 
 def within_quota(
-    events: ColumnTable, pending: Positions, complete: Flags, rule: EventsPerCase, step: int, rank: Array | None
+    events: ColumnTable,
+    pending: Positions,
+    complete: Flags,
+    rule: EventsPerCase,
+    step: int,
+    rank: Array | None,
 ) -> Positions:
     """Return the first `step` pending events of each case, in trace order.
 

@@ -79,7 +79,12 @@ class Fold:
     rules go to each of them (`install`).
     """
 
-    def __init__(self, rules: FoldRules, facts: LogFacts | None = None, restored: Restored | None = None) -> None:
+    def __init__(
+        self,
+        rules: FoldRules,
+        facts: LogFacts | None = None,
+        restored: Restored | None = None,
+    ) -> None:
         if restored is None:
             rules = rules.resolved(facts)
         content = restored or Restored(key=rules.key)

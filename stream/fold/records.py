@@ -194,7 +194,11 @@ def with_resources(record: Delta, pseudonym: Callable[[str], str]) -> Delta:
     return msgspec.structs.replace(record, rows=rows, named=True)
 
 
-def with_person(attributes: Attributes | None, name: str, pseudonym: Callable[[str], str]) -> Attributes | None:
+def with_person(
+    attributes: Attributes | None,
+    name: str,
+    pseudonym: Callable[[str], str],
+) -> Attributes | None:
     """Return the attributes of a row with its person as a pseudonymous attribute of the case.
 
     Parameters

@@ -552,7 +552,12 @@ def changes(since: Marks, publications: Mapping[str, PublicationState]) -> list[
     return patches
 
 
-def _table(path: list[str | int], table: ColumnTable, before: int, compared: Mapping[str, Array]) -> Iterator[Patch]:
+def _table(
+    path: list[str | int],
+    table: ColumnTable,
+    before: int,
+    compared: Mapping[str, Array],
+) -> Iterator[Patch]:
     """Yield patches for the rows that changed among the first `before`, and for the new rows."""
     for name in table.kept:
         column, saved = table[name], compared.get(name)

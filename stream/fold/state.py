@@ -311,7 +311,12 @@ class EndAll:
             self._bits = np.asarray([bit_of.get(name, np.uint64(0)) for name in names], dtype=np.uint64)
         return self._bits[codes]
 
-    def met(self, had: npt.NDArray[np.uint64], cases: npt.NDArray[np.int32], bits: npt.NDArray[np.uint64]) -> Flags:
+    def met(
+        self,
+        had: npt.NDArray[np.uint64],
+        cases: npt.NDArray[np.int32],
+        bits: npt.NDArray[np.uint64],
+    ) -> Flags:
         """Return, for each event in order of acceptance, whether its case has had all activities by then.
 
         Parameters
@@ -987,7 +992,14 @@ class State:
         self.end_all = EndAll(self.end_all.activities)
         return leaving
 
-    def admit(self, batch: Batch, begin: int, end: int, arrival: int | None, closed: Mapping[int, bool]) -> None:
+    def admit(
+        self,
+        batch: Batch,
+        begin: int,
+        end: int,
+        arrival: int | None,
+        closed: Mapping[int, bool],
+    ) -> None:
         """Put the staged rows begin .. end-1 into use, and update the last time and the end of their cases.
 
         Parameters

@@ -468,7 +468,10 @@ class PendingGrowth:
 
 
 def _leave_out_late(
-    rules: PublicationRules, counters: PublicationState, times: npt.NDArray[np.int64], flags: npt.NDArray[np.uint8]
+    rules: PublicationRules,
+    counters: PublicationState,
+    times: npt.NDArray[np.int64],
+    flags: npt.NDArray[np.uint8],
 ) -> npt.NDArray[np.bool_] | None:
     """Flag the rows that a publication leaves out as late, and return which ones; None if there are none."""
     if counters.late_before is None:

@@ -378,7 +378,13 @@ def generation_at(path: Path, keys: Keys, *, plain_too: bool = False) -> StateGe
     return StateGeneration(state, version, protection, changes.fault)
 
 
-def opened(file: BinaryIO, keys: Keys, place: str, *, plain_too: bool = False) -> tuple[memoryview, int, Protection]:
+def opened(
+    file: BinaryIO,
+    keys: Keys,
+    place: str,
+    *,
+    plain_too: bool = False,
+) -> tuple[memoryview, int, Protection]:
     """Return a sealed whole state: its bytes, its version, and its protection.
 
     Parameters

@@ -41,7 +41,13 @@ MARK = "mirrored"
 """In a release's folder: what of it is in the mirror (a digest). Lost or old, it is mirrored again."""
 
 
-def open_mirror(store: str | None, process: str, keys: Keys, output: Path, ops: FileOps | None = None) -> Mirror | None:
+def open_mirror(
+    store: str | None,
+    process: str,
+    keys: Keys,
+    output: Path,
+    ops: FileOps | None = None,
+) -> Mirror | None:
     """Return the mirror in the configured store, if there can be one.
 
     An object store is not private: without a storage key no file of the operator is written there.

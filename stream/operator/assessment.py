@@ -151,7 +151,11 @@ def declared_profile(
     return Profile(known_items, knowledge, tuple(case_attributes), start=start or "")  # type: ignore[arg-type]
 
 
-def profiles_of(declared: Profile | None, releases: Sequence[AssessedRelease], original: EventLog) -> list[Profile]:
+def profiles_of(
+    declared: Profile | None,
+    releases: Sequence[AssessedRelease],
+    original: EventLog,
+) -> list[Profile]:
     """Return the attackers: the declared one, else that of the promise, else one who knows three activities in order.
 
     One stronger attacker is added. They know the case attributes that all releases and the original carry, and the day
@@ -313,7 +317,9 @@ def linked_pairs(releases: Sequence[AssessedRelease], attackers: Attackers) -> l
 
 
 def document(
-    releases: Sequence[AssessedRelease], assessments: Mapping[str, Assessment], pairs: Sequence[LinkedPair] = ()
+    releases: Sequence[AssessedRelease],
+    assessments: Mapping[str, Assessment],
+    pairs: Sequence[LinkedPair] = (),
 ) -> dict[str, Any]:
     """Return the documented JSON."""
     return {
@@ -379,7 +385,9 @@ def _is_backwards(measure: Measure) -> bool:
 
 
 def page(
-    releases: Sequence[AssessedRelease], assessments: Mapping[str, Assessment], pairs: Sequence[LinkedPair] = ()
+    releases: Sequence[AssessedRelease],
+    assessments: Mapping[str, Assessment],
+    pairs: Sequence[LinkedPair] = (),
 ) -> Statement:
     """Return the page for the operator and the officer, for the renderers of the statement."""
     return Statement(

@@ -56,7 +56,11 @@ PROMISED = {
 
 
 def record(
-    series: Sequence[PublishedRelease], *, url: str | None, facts: Mapping[str, str], health: HealthFacts | None = None
+    series: Sequence[PublishedRelease],
+    *,
+    url: str | None,
+    facts: Mapping[str, str],
+    health: HealthFacts | None = None,
 ) -> Mapping[str, Any]:
     """Return the record of a publication as a JSON-LD document.
 
@@ -142,7 +146,12 @@ def _series(
 
 
 def _release(
-    base: str, release: PublishedRelease, earlier: str | None, publisher: Mapping[str, Any] | None, *, has_address: bool
+    base: str,
+    release: PublishedRelease,
+    earlier: str | None,
+    publisher: Mapping[str, Any] | None,
+    *,
+    has_address: bool,
 ) -> list[dict[str, Any]]:
     """Return the dataset of a release with its distributions, the activity that made it, and the program."""
     manifest, iri = release.manifest, _iri(base, release.number)

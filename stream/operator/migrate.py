@@ -188,7 +188,11 @@ def _generation(path: Path, keys: Keys, write: Callable[[bytes], None]) -> _Step
 
 
 def _checkpoint(
-    location: str, data: bytes, keys: Keys, write: Callable[[bytes], None], renew: Callable[[memoryview], bytes]
+    location: str,
+    data: bytes,
+    keys: Keys,
+    write: Callable[[bytes], None],
+    renew: Callable[[memoryview], bytes],
 ) -> _Step:
     read = partial(checkpoint.opened, io.BytesIO(data), keys, location, plain_too=True)
     item, state = _opened(location, STATE_VERSION, keys, read)

@@ -545,7 +545,11 @@ def _loss_as_stated(accounting: Accounting, spending: Spending, stated: Mapping[
     return loss(accounting, spending, Fraction(repr(delta)) if is_probability else None)
 
 
-def _unknown_public(result: VerifyResult, listed: Mapping[str, list[str]], accounts: Mapping[str, Account]) -> None:
+def _unknown_public(
+    result: VerifyResult,
+    listed: Mapping[str, list[str]],
+    accounts: Mapping[str, Account],
+) -> None:
     """Report files and folders of `public/` that no seal names."""
     for name, entries in listed.items():
         account = accounts.get(name, Account(name))

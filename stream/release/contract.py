@@ -425,7 +425,13 @@ class Mechanism(BaseModel, ABC):
         """Whether `repair` can suppress further (`gate.on_violation = "repair"`)."""
         return False
 
-    def repair(self, exposure: Exposure, shown: ShownItems, targets: Sequence[Target], gone: Sequence[Any]) -> Build:
+    def repair(
+        self,
+        exposure: Exposure,
+        shown: ShownItems,
+        targets: Sequence[Target],
+        gone: Sequence[Any],
+    ) -> Build:
         """Build again so that every target holds, without the items `gone`.
 
         Parameters

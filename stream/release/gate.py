@@ -220,7 +220,11 @@ class ExceededLimit(NamedTuple):
 
 
 def before_noise(
-    policy: GatePolicy, before: Spending, after: Spending, leakage: Sequence[Reason] = (), accounting: Accounting = PURE
+    policy: GatePolicy,
+    before: Spending,
+    after: Spending,
+    leakage: Sequence[Reason] = (),
+    accounting: Accounting = PURE,
 ) -> list[Reason]:
     """Return reasons to refuse before any noise is drawn. They read the ledger only.
 

@@ -226,7 +226,13 @@ def chain(inputs: ReleaseInputs) -> Chain:
     }
 
 
-def promise(mechanism: Mechanism, build: Build, *, sensitive: bool, once: OncePerCase | None = None) -> dict[str, str]:
+def promise(
+    mechanism: Mechanism,
+    build: Build,
+    *,
+    sensitive: bool,
+    once: OncePerCase | None = None,
+) -> dict[str, str]:
     """Return the mechanism's promise, with the limits of this build.
 
     Parameters

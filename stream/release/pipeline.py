@@ -738,7 +738,12 @@ class Pipeline:
         return self._withhold(attempt, [reason])
 
     def _withhold(
-        self, attempt: Attempt, reasons: Sequence[Reason], audit: AuditDocument | None = None, *, waits_for: int = 0
+        self,
+        attempt: Attempt,
+        reasons: Sequence[Reason],
+        audit: AuditDocument | None = None,
+        *,
+        waits_for: int = 0,
     ) -> Decision:
         """Refuse the cut, on the record. The ledger entry holds reasons and counts, nothing of the data.
 

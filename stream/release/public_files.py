@@ -108,7 +108,12 @@ def _named_by(resource: Column) -> Column:
     return Column(codes, (*resource.values, unknown))
 
 
-def writers(formats: Sequence[str], released: EventLog, build: Build, mechanism: Mechanism) -> dict[str, Writer]:
+def writers(
+    formats: Sequence[str],
+    released: EventLog,
+    build: Build,
+    mechanism: Mechanism,
+) -> dict[str, Writer]:
     """Return a writer for each file of the release, by file name.
 
     These are the released log and, if releases add up, the log over everything published so far; or the files of a

@@ -53,7 +53,12 @@ def as_released(
     return with_attributes(named, spec.attributes, exposure, spec.mechanism)
 
 
-def released_resources(log: EventLog, spec: PublicationSpec, pseudonyms: Pseudonyms, form: ResourceForm) -> EventLog:
+def released_resources(
+    log: EventLog,
+    spec: PublicationSpec,
+    pseudonyms: Pseudonyms,
+    form: ResourceForm,
+) -> EventLog:
     """Return a log of the fold with its resources as releases of a publication name them.
 
     Parameters
@@ -263,7 +268,12 @@ def with_roles(
     return replace(log, resource=Column(codes, values).take(slice(None))), shown
 
 
-def shown_roles(column: Column, resources: Codes, least: int, before: Collection[str] = ()) -> tuple[str, ...]:
+def shown_roles(
+    column: Column,
+    resources: Codes,
+    least: int,
+    before: Collection[str] = (),
+) -> tuple[str, ...]:
     """Return the roles that may be shown, sorted.
 
     Parameters

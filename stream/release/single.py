@@ -99,7 +99,12 @@ def _flag(name: str) -> str:
     return f"--set {name}=..."
 
 
-def exposure_of(log: EventLog, sensitive: Sequence[str], released: Sequence[str], mechanism_: Mechanism) -> Exposure:
+def exposure_of(
+    log: EventLog,
+    sensitive: Sequence[str],
+    released: Sequence[str],
+    mechanism_: Mechanism,
+) -> Exposure:
     """Return the log with its values as they are written, all cases complete.
 
     Parameters

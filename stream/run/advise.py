@@ -113,7 +113,12 @@ class CandidateTrial:
         return set(presets.series_gate(1)) <= set(self.candidate.publication.gate.bounds)
 
 
-def candidates(log: EventLog, K: int, sensitive: Sequence[str], C: float = presets.C) -> list[AdviceCandidate]:
+def candidates(
+    log: EventLog,
+    K: int,
+    sensitive: Sequence[str],
+    C: float = presets.C,
+) -> list[AdviceCandidate]:
     """Return the settings to try, from the most protection over a series to the most events in one release.
 
     They cover K, further values of it (`LEAST`), and two differentially private mechanisms.
@@ -210,7 +215,12 @@ def attempt(candidate: AdviceCandidate, log: EventLog, settings: Settings, folde
     return _trial(candidate, outcome, log, median_wait(records, ends))
 
 
-def _trial(candidate: AdviceCandidate, outcome: ReplayOutcome, log: EventLog, wait: float | None) -> CandidateTrial:
+def _trial(
+    candidate: AdviceCandidate,
+    outcome: ReplayOutcome,
+    log: EventLog,
+    wait: float | None,
+) -> CandidateTrial:
     released = [decision.audit for _, decision in outcome.decisions if decision.status == "sealed"]
     last = released[-1] if released else AuditDocument()
     released_events = last.get("counts", {}).get("released")

@@ -21,7 +21,12 @@ class StateKeeper:
     Events that the fold dropped go to the `archive` before a state without them is saved.
     """
 
-    def __init__(self, checkpoints: Checkpoints, oldest: float = float("inf"), archive: Archive | None = None) -> None:
+    def __init__(
+        self,
+        checkpoints: Checkpoints,
+        oldest: float = float("inf"),
+        archive: Archive | None = None,
+    ) -> None:
         self._checkpoints, self._oldest, self._archive = checkpoints, oldest, archive
         self._marks: Marks | None = None
         self._next_in_full, self._saved_in_full_at = True, time.monotonic()

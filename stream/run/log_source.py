@@ -155,7 +155,12 @@ class _Timeline:
 
 
 def _timeline(
-    log: EventLog, pseudonym: Callable[[str], str], attributes: Sequence[str], place: ColumnPlace, *, log_end: bool
+    log: EventLog,
+    pseudonym: Callable[[str], str],
+    attributes: Sequence[str],
+    place: ColumnPlace,
+    *,
+    log_end: bool,
 ) -> _Timeline:
     """Return the events of a log in order of time; ties are in order of file row."""
     order = np.lexsort((log.row, log.time))
@@ -222,7 +227,11 @@ def carried(value: Any) -> Any:
 
 
 def _put(
-    attributes_of_event: list[dict[str, dict[str, Any]] | None], event: int, level: str, name: str, value: object
+    attributes_of_event: list[dict[str, dict[str, Any]] | None],
+    event: int,
+    level: str,
+    name: str,
+    value: object,
 ) -> None:
     attributes = attributes_of_event[event]
     if attributes is None:

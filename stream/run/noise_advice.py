@@ -159,7 +159,11 @@ def total_runs(log: EventLog) -> int:
     return len(mechanism_tables(log, 1)) * len(EPSILONS) * RUNS
 
 
-def noise_curves(log: EventLog, cases_per_person: int = 1, step: Callable[[], None] = lambda: None) -> list[NoiseCurve]:
+def noise_curves(
+    log: EventLog,
+    cases_per_person: int = 1,
+    step: Callable[[], None] = lambda: None,
+) -> list[NoiseCurve]:
     """Release a public or older log repeatedly, and return what each epsilon buys.
 
     Parameters

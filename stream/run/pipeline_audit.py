@@ -353,7 +353,11 @@ def contents(log: EventLog, common: int) -> Iterator[tuple[Any, ...]]:
             yield ("at least" if count >= bound else "fewer than"), trace, bound
 
 
-def pipeline_pairs(settings: Settings, scene: Scene, victims: tuple[Victim, ...] = VICTIMS) -> list[NeighbourPair]:
+def pipeline_pairs(
+    settings: Settings,
+    scene: Scene,
+    victims: tuple[Victim, ...] = VICTIMS,
+) -> list[NeighbourPair]:
     """Return the scene without and with each victim, as runs of the pipeline; one step of the claim each.
 
     Parameters

@@ -407,7 +407,11 @@ class _ReplayRun:
     """The host of the loop in a replay (implements `stream.run.runner.Host`)."""
 
     def __init__(
-        self, service: ReleaseService, fold: Fold, on_progress: Callable[[int], None], watch: MetricsObserver | None
+        self,
+        service: ReleaseService,
+        fold: Fold,
+        on_progress: Callable[[int], None],
+        watch: MetricsObserver | None,
     ) -> None:
         self.decisions: list[tuple[str, Decision]] = []
         self._service, self._fold, self._on_progress, self._watch = service, fold, on_progress, watch

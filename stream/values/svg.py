@@ -35,7 +35,14 @@ def element(name: str, *content: str | Markup, **attributes: Scalar) -> Markup:
     return opening + Markup("").join(content) + closing
 
 
-def picture(kind: str, label: str, width: float, height: float, content: list[Markup], **attributes: Scalar) -> Markup:
+def picture(
+    kind: str,
+    label: str,
+    width: float,
+    height: float,
+    content: list[Markup],
+    **attributes: Scalar,
+) -> Markup:
     """Return a whole picture.
 
     Parameters

@@ -132,7 +132,11 @@ def decided(output: Path) -> list[tuple[str, ApprovalEntry]]:
 
 
 def _shown(
-    output: Path, release: HeldRelease, history: History, now: Mapping[str, Word], all_leave: Mapping[str, Verdict]
+    output: Path,
+    release: HeldRelease,
+    history: History,
+    now: Mapping[str, Word],
+    all_leave: Mapping[str, Verdict],
 ) -> Held:
     key = (release.publication, release.number)
     audit = audit_of(output, *key)

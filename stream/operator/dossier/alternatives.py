@@ -281,7 +281,12 @@ def _verdict(outcome: ReplayOutcome) -> str | None:
     return next((verdict.verdict for verdict in outcome.verdicts()), None)
 
 
-def _risk(tried: Publication, settings: Settings, log: EventLog, configured: Publication) -> dict[str, Any] | None:
+def _risk(
+    tried: Publication,
+    settings: Settings,
+    log: EventLog,
+    configured: Publication,
+) -> dict[str, Any] | None:
     """Release two random halves of the log, and attack each release with the other half as control.
 
     The attacker is the same for all alternatives: the one of the configured promise.

@@ -115,7 +115,12 @@ def rows(evidence: DossierEvidence, facts: Mapping[str, str], texts: DossierText
     return table
 
 
-def _criterion_row(evidence: DossierEvidence, texts: DossierTexts, criterion: str, scope: Scope) -> tuple[str, ...]:
+def _criterion_row(
+    evidence: DossierEvidence,
+    texts: DossierTexts,
+    criterion: str,
+    scope: Scope,
+) -> tuple[str, ...]:
     return (
         texts.say(f"two.{criterion}"),
         texts.say(f"two.{scope}"),
@@ -333,7 +338,11 @@ def _was_tried(evidence: DossierEvidence, attack: str, scope: Scope) -> bool:
     return any(results)
 
 
-def strongest(evidence: DossierEvidence, attack: str, scope: Scope) -> tuple[AssessmentFile, AssessedAttack] | None:
+def strongest(
+    evidence: DossierEvidence,
+    attack: str,
+    scope: Scope,
+) -> tuple[AssessmentFile, AssessedAttack] | None:
     """Return the attack that learned most, by the lower end of its risk.
 
     An attack with a control comes before one without.

@@ -388,7 +388,11 @@ def _earlier_release(pair: Any) -> str:
     return str(pair["earlier"])
 
 
-def budget_answer(attempts: Sequence[AttemptRow], stated: Budget, releases_left: int | None) -> BudgetAnswer | None:
+def budget_answer(
+    attempts: Sequence[AttemptRow],
+    stated: Budget,
+    releases_left: int | None,
+) -> BudgetAnswer | None:
     """Return what is spent and left of epsilon, and until when that lasts.
 
     Parameters
@@ -544,7 +548,14 @@ _BURNED = "a crash came between sealing and publishing; the number is not used a
 _GAP = "source events are missing; the operator continued without them"
 
 
-def _line(outcome: str, publication: str, label: str, time: str | None, cases: int | None, why: str) -> HappenedRow:
+def _line(
+    outcome: str,
+    publication: str,
+    label: str,
+    time: str | None,
+    cases: int | None,
+    why: str,
+) -> HappenedRow:
     return {
         "what": outcome,
         "publication": publication,
@@ -818,7 +829,12 @@ def _budget(account: Account, last: AuditDocument, by_now: Budget) -> BudgetSect
     }
 
 
-def _flows(output: Path, name: str, released_numbers: Sequence[int], source: EventLog | None) -> list[tuple[str, Flow]]:
+def _flows(
+    output: Path,
+    name: str,
+    released_numbers: Sequence[int],
+    source: EventLog | None,
+) -> list[tuple[str, Flow]]:
     """Return before and after: the source log and the last release, or the last two releases without a source."""
     flows = []
     if source is not None and source.n_events:

@@ -219,7 +219,12 @@ def _sign(width: int, *content: Markup) -> Markup:
 # The parts of a plot.
 
 
-def _axis(series: Sequence[PlotSeries], bounds: Sequence[Bound], unit: str, among: Sequence[float] = ()) -> Axis | None:
+def _axis(
+    series: Sequence[PlotSeries],
+    bounds: Sequence[Bound],
+    unit: str,
+    among: Sequence[float] = (),
+) -> Axis | None:
     """Return the axis that holds all values and bounds; None if no series has a value."""
     values = [value for drawn in series for value in drawn.values if value is not None]
     if not values:

@@ -596,7 +596,12 @@ def _factor(epsilon: float) -> str:
     return format_amount(math.exp(epsilon), 3) if epsilon < 50 else f"e^{format_amount(epsilon, 6)}"
 
 
-def _checks(series: Sequence[PublishedRelease], changed: Mapping[int, Sequence[str]], *, alone: bool) -> Section:
+def _checks(
+    series: Sequence[PublishedRelease],
+    changed: Mapping[int, Sequence[str]],
+    *,
+    alone: bool,
+) -> Section:
     last = series[-1].manifest
     program = last["software"]
     notes = [

@@ -214,7 +214,12 @@ class CorrespondenceAudit(Audit):
             real.append(RealPartners(len(partner) - gone, gone, changed, results_of_pair))
         return real
 
-    def _true_linker_minima(self, compared: Comparison, earlier: ReleaseRecord, partner: Ints) -> list[AttackResult]:
+    def _true_linker_minima(
+        self,
+        compared: Comparison,
+        earlier: ReleaseRecord,
+        partner: Ints,
+    ) -> list[AttackResult]:
         """Return the true-linker minima of one earlier release by a search of its own."""
         pair, table = compared.pair(earlier)
         return true_linker_of_pair(pair, table, partner, self.bk_length, self.n, self.minimum).results
@@ -393,7 +398,12 @@ def _insertions_of_counts(counts: Mapping[str, Any]) -> int:
     return counts.get("non_append_insertions") or 0
 
 
-def fits(context: AuditContext, earlier: ReleaseRecord, later: ReleaseRecord, partner: Ints) -> tuple[Status, str]:
+def fits(
+    context: AuditContext,
+    earlier: ReleaseRecord,
+    later: ReleaseRecord,
+    partner: Ints,
+) -> tuple[Status, str]:
     """Return whether a pair fits the model, and the reason if it does not.
 
     It fits if every earlier case is in the later release (the candidate, or one before it), and only grew.

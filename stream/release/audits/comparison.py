@@ -163,7 +163,12 @@ class Comparison:
         linkable = self.edges(earlier, pair)
         return PairAttack(pair, bk_length, ns, method, minimum, table, linkable=linkable, least_n=False)
 
-    def followed(self, bk_length: int, ns: Sequence[int], minimum: Minimum) -> list[list[AttackResult]] | None:
+    def followed(
+        self,
+        bk_length: int,
+        ns: Sequence[int],
+        minimum: Minimum,
+    ) -> list[list[AttackResult]] | None:
         """Count the exact attacks on each earlier release for each n, from one of them to the next.
 
         None if nothing is shared, or too much for one table: each pair counts for itself.

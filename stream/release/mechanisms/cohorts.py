@@ -758,7 +758,12 @@ class TlkcCohorts(TlkcMechanism):
         except BoundError as error:
             raise BoundError(f"tlkc-cohorts: {error}") from None
 
-    def _divided(self, exposure: Exposure, queue: Ints, published: PublishedCohorts) -> tuple[TlkcProblem, Choice]:
+    def _divided(
+        self,
+        exposure: Exposure,
+        queue: Ints,
+        published: PublishedCohorts,
+    ) -> tuple[TlkcProblem, Choice]:
         """Return the problem of the cases that leave now, and what the division already chose for them.
 
         Cases wait for others like them, and the last cases of classes that are too frequent in the queue wait too.

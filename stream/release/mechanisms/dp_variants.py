@@ -216,7 +216,11 @@ def strict_promise(
     }
 
 
-def strict_build(result: strict.StrictRelease, time_basis: Literal["ordinal", "noised"], public: Any) -> Build:
+def strict_build(
+    result: strict.StrictRelease,
+    time_basis: Literal["ordinal", "noised"],
+    public: Any,
+) -> Build:
     """Return a strict release as the pipeline takes it.
 
     Public facts follow from parameters, or from noisy numbers that the promise covers.
@@ -233,7 +237,11 @@ def strict_build(result: strict.StrictRelease, time_basis: Literal["ordinal", "n
     )
 
 
-def series_build(accumulated: series.Accumulated, time_basis: Literal["ordinal", "noised"], public: Any) -> Build:
+def series_build(
+    accumulated: series.Accumulated,
+    time_basis: Literal["ordinal", "noised"],
+    public: Any,
+) -> Build:
     """Return a strict release with the log over everything so far."""
     build = strict_build(accumulated.release, time_basis, {**public, "accumulated": dict(accumulated.public)})
     return replace(build, accumulated=accumulated.log, memory=accumulated.state)

@@ -266,7 +266,13 @@ class Tlkc(TlkcMechanism):
         """Not `rel`: its items hold times, and background knowledge of an audit does not."""
         return self.knowledge != "rel"
 
-    def repair(self, exposure: Exposure, shown: ShownItems, targets: Sequence[Target], gone: Sequence[Any]) -> Build:
+    def repair(
+        self,
+        exposure: Exposure,
+        shown: ShownItems,
+        targets: Sequence[Target],
+        gone: Sequence[Any],
+    ) -> Build:
         """Remove events of single cases, and whole items (see `Mechanism.repair`).
 
         With `local`, whole items are removed only if single events cannot be. Nothing is capped, which would change the

@@ -439,7 +439,8 @@ def _doubt_about_numbers(column: Column, cases: Ints | None) -> tuple[int, str] 
     writings = [_writing_of(value) for value in column.values]
 
     def cases_with(*chosen: Writing) -> int:
-        return _cases_with(column, np.array([writing in chosen for writing in writings], dtype=np.bool_), cases)
+        is_chosen = np.array([writing in chosen for writing in writings], dtype=np.bool_)
+        return _cases_with(column, is_chosen, cases)
 
     numbers, numbers_as_text = cases_with("number"), cases_with("number as text")
     booleans, others = cases_with("boolean"), cases_with("boolean", "text")

@@ -76,7 +76,8 @@ class ShownItems:
             if case_id:
                 number[row] = self.case.setdefault(case_id, len(self.case))
         self._split_groups(number[number >= 0])
-        code = np.asarray([self.item.setdefault(value, len(self.item)) for value in items.values], dtype=np.int64)
+        item_codes = [self.item.setdefault(value, len(self.item)) for value in items.values]
+        code = np.asarray(item_codes, dtype=np.int64)
         case = np.repeat(number, np.diff(starts))
         self.newest = (number, starts, np.concatenate((code, [-1]))[items.codes])
         real = (case >= 0) & (items.codes >= 0)

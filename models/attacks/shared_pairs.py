@@ -408,6 +408,7 @@ class SharedPairs:
         count = np.zeros(len(classes.keys), dtype=np.int64)
         count[np.searchsorted(classes.keys, self._keys(numbered1))] = numbered1.count
         no_cases = numbered1.row_of_case[:0]
+        value1, value2 = value_code[classes1.value], value_code[classes2.value]
         pair = ReleasePair(
             items=self.items,
             linked=self.linked,
@@ -417,10 +418,8 @@ class SharedPairs:
             known_variants=view.known_variants,
             match_related=(related_start, code_of_symbol[is_symbol]),
             values=tuple(self.value_names[code] for code in value_codes.tolist()),
-            earlier=RecordClasses(classes1.linked, classes1.known_variant, value_code[classes1.value], count, no_cases),
-            later=RecordClasses(
-                classes2.linked, classes2.known_variant, value_code[classes2.value], classes.count, no_cases
-            ),
+            earlier=RecordClasses(classes1.linked, classes1.known_variant, value1, count, no_cases),
+            later=RecordClasses(classes2.linked, classes2.known_variant, value2, classes.count, no_cases),
         )
         return pair, self._part_of_tables(np.arange(len(view.known_variants)), symbol_codes)
 

@@ -255,12 +255,13 @@ class Process(ConfigTable):
     @classmethod
     def _sensitive_in_both(cls, value: Any) -> Any:
         """Make one list of `sensitive` and `attributes.sensitive`."""
-        if not isinstance(value, Mapping) or not isinstance(value.get("attributes", {}), Mapping | AttributeRoles):
+        if not isinstance(value, Mapping):
             return value
-        written_roles = value.get("attributes", {})
-        roles = (
-            written_roles if isinstance(written_roles, AttributeRoles) else AttributeRoles.model_validate(written_roles)
-        )
+        roles = value.get("attributes", {})
+        if not isinstance(roles, Mapping | AttributeRoles):
+            return value
+        if not isinstance(roles, AttributeRoles):
+            roles = AttributeRoles.model_validate(roles)
         short = value.get("sensitive", ())
         if not isinstance(short, list | tuple):
             return value

@@ -442,10 +442,8 @@ def _refuse_other_memory(name: str, linked: Sequence[Publication], first: Public
     for publication in linked:
         if publication is first:
             continue
-        shared = (
-            publication.build_mechanism.kind == first.build_mechanism.kind and publication.build_mechanism.shares_memory
-        )
-        if not shared:
+        mechanism = publication.build_mechanism
+        if mechanism.kind != first.build_mechanism.kind or not mechanism.shares_memory:
             raise InputError(
                 f"publications {first.name!r} and {publication.name!r} go to one audience ({name}): the promise of "
                 f"{first.build_mechanism.kind} is about all releases of its audience, and does not hold together "

@@ -205,10 +205,11 @@ class Settings(ConfigTable):
                     "without the clock that they were written by"
                 )
         self._check_engine()
-        for audience in {publication.audience: None for publication in self.publication}:
-            refuse_impossible_audience(
-                audience, [publication for publication in self.publication if publication.audience == audience]
-            )
+        members_of: dict[str, list[Publication]] = {}
+        for publication in self.publication:
+            members_of.setdefault(publication.audience, []).append(publication)
+        for audience, members in members_of.items():
+            refuse_impossible_audience(audience, members)
         if self.checkpoint_key_former is not None and self.checkpoint_key is None:
             raise ValueError("checkpoint_key_former is set without checkpoint_key: nothing could be sealed")
         return self

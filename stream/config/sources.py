@@ -131,7 +131,10 @@ def _kind(path: Sequence[str]) -> Any:
 def _table(kind: Any) -> type[BaseModel] | None:
     """Return the model of a table (also of one that may be absent)."""
     choices = get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
-    return next((choice for choice in choices if isinstance(choice, type) and issubclass(choice, BaseModel)), None)
+    for choice in choices:
+        if isinstance(choice, type) and issubclass(choice, BaseModel):
+            return choice
+    return None
 
 
 def _value(kind: Any, text: str, name: str) -> Any:
@@ -173,7 +176,10 @@ def _merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
         if key.endswith(FILE):
             merged.pop(key.removesuffix(FILE), None)
         inner = merged.get(key)
-        merged[key] = _merge(inner, value) if isinstance(value, Mapping) and isinstance(inner, Mapping) else value
+        if isinstance(value, Mapping) and isinstance(inner, Mapping):
+            merged[key] = _merge(inner, value)
+        else:
+            merged[key] = value
     return merged
 
 

@@ -93,7 +93,8 @@ class ProgressCheck:
             before = _waited()
             still, busy = time.monotonic() - looked, time.process_time() - worked
             behind = _waited()
-            starved = max((seconds - waited.get(thread, 0.0) for thread, seconds in behind.items()), default=0.0)
+            waits = [seconds - waited.get(thread, 0.0) for thread, seconds in behind.items()]
+            starved = max(waits, default=0.0)
             looked, worked, waited = looked + still, worked + busy, before
             if self.asleep is not None and still - busy - starved > self.asleep:
                 self.end("paused for %.0f s; another coordinator has taken over, or may have: this process ends", still)

@@ -109,7 +109,8 @@ class Announcer:
         if not self._source.released_events or "content" in manifest:
             return []
         key = f"{publication}/{sequence}".encode()
-        return [(self._events, key, frame) for frame in frames(publication, sequence, _read(folder, manifest))]
+        log = _read(folder, manifest)
+        return [(self._events, key, frame) for frame in frames(publication, sequence, log)]
 
 
 def frames(publication: str, sequence: int, log: EventLog | None) -> Iterator[bytes]:

@@ -549,7 +549,10 @@ def _counted(trigger: str, need: int | None, have: int) -> list[TriggerStatus]:
 
 def _lost(snapshot: CoordinatorSnapshot) -> LostDelta | None:
     """Return id and first differing offset of the topic that replaced the one that was folded."""
-    return None if snapshot.lost is None else {"log": snapshot.lost.lineage.topic, "first": snapshot.lost.lost}
+    lost = snapshot.lost
+    if lost is None:
+        return None
+    return {"log": lost.lineage.topic, "first": lost.lost}
 
 
 def read_status(output: Path) -> Status | None:

@@ -54,8 +54,9 @@ class WorkerStatusFile:
         A worker needs no disk for its work, so it continues if the disk is full or may not be written.
         """
         temporary = self._path.with_suffix(".tmp")
+        status = WorkerStatus(time.time(), self._heartbeat, tuple(unreadable))
         try:
-            temporary.write_bytes(msgspec.json.encode(WorkerStatus(time.time(), self._heartbeat, tuple(unreadable))))
+            temporary.write_bytes(msgspec.json.encode(status))
             temporary.replace(self._path)
         except OSError as error:
             if not self._failing:

@@ -71,7 +71,8 @@ def _left_over(system: Any, root: str, target: str) -> list[str]:
         raise InputError(
             f"{target}: cannot be listed ({type(error).__name__}); check the address and its permissions"
         ) from error
-    inside = {name: name.removeprefix(root).strip("/") for name in names if name.strip("/") != root.strip("/")}
+    below = [name for name in names if name.strip("/") != root.strip("/")]
+    inside = {name: name.removeprefix(root).strip("/") for name in below}
     if MANIFEST in inside.values():
         raise InputError(f"{target}: there is a release already; name another folder with -o")
     if len(inside) < len(names) and system.isfile(root) and system.size(root):
@@ -234,10 +235,12 @@ def _log(plan: VariantPlan, part: Leaving, shown: ReleasedAttributes) -> EventLo
     """Return the cases as a log. Its columns keep all values of the release: every part has the same columns."""
     traces = plan.traces
     starts, events = places_of(traces.starts, part.trace)
-    attributes = {
-        name: Column(part.attributes[name], of) for name, of in shown.public.items() if name in part.attributes
-    }
-    attributes |= {name: replace(column, codes=column.codes[part.row]) for name, column in shown.by_row.items()}
+    attributes: dict[str, Column] = {}
+    for name, values in shown.public.items():
+        if name in part.attributes:
+            attributes[name] = Column(part.attributes[name], values)
+    for name, column in shown.by_row.items():
+        attributes[name] = replace(column, codes=column.codes[part.row])
     return EventLog(
         case_ids=tuple(part.ids),
         starts=starts,

@@ -346,7 +346,8 @@ class Retention:
         publications: Publications,
         completions: Completions,
     ) -> None:
-        self._state, self._clocks, self._publications, self._completions = state, clocks, publications, completions
+        self._state, self._clocks = state, clocks
+        self._publications, self._completions = publications, completions
         self.dropped: list[NamedEvents] = []
         self.install(rules)
 

@@ -232,10 +232,10 @@ class Cutter:
     @staticmethod
     def _is_skipped(rules: PublicationRules, counts: Mapping[str, int]) -> bool:
         """Return whether a guard skips a cut with these counts."""
-        window = rules.window
+        window, least = rules.window, rules.window.min_new_cases
         # Of other windows this guard delays the trigger (`PublicationState.held`), before anything
         # is counted.
-        if window.tumbling and window.min_new_cases is not None and counts["new_cases"] < window.min_new_cases:
+        if window.tumbling and least is not None and counts["new_cases"] < least:
             return True
         return window.skip_if_unchanged and counts["new_events"] == 0
 

@@ -118,4 +118,5 @@ def _selected(column: Column, chosen: npt.NDArray[np.bool_] | Ints) -> Column:
     used, new_codes = np.unique(column.codes[chosen], return_inverse=True)
     present = used[used >= 0]
     n_missing = len(used) - len(present)
-    return Column(new_codes.astype(np.int32) - n_missing, tuple(column.values[code] for code in present.tolist()))
+    values = tuple(column.values[code] for code in present.tolist())
+    return Column(new_codes.astype(np.int32) - n_missing, values)

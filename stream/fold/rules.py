@@ -191,7 +191,8 @@ class FoldRules:
 
     def resolved(self, facts: LogFacts | None) -> FoldRules:
         """Return the same rules with first releases in counts and moments."""
-        return replace(self, publications=tuple(_resolved(publication, facts) for publication in self.publications))
+        publications = tuple(_resolved(publication, facts) for publication in self.publications)
+        return replace(self, publications=publications)
 
     def to_mapping(self) -> dict[str, Any]:
         """Return plain values, for snapshots and `config` records."""

@@ -130,8 +130,9 @@ def load_state(table: dict[str, Any]) -> State:
     state.activities = Codes({value: code for code, value in enumerate(table["activities"])})
     state.resources = ActorCodes(table["resources"])
     state.named = table.get("named", not table["resources"])
-    state.case_attributes = {name: AttributeValues.from_state(values) for name, values in table["case_attributes"]}
-    state.event_attributes = {name: AttributeValues.from_state(values) for name, values in table["event_attributes"]}
+    for level in LEVELS:
+        attributes = {name: AttributeValues.from_state(values) for name, values in table[level]}
+        setattr(state, level, attributes)
     state.event_ids = {case: set(ids) for case, ids in table["event_ids"]}
     for row in table["partitions"]:
         source, partition = _load_partition(row, len(state.partitions))

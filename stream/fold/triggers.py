@@ -620,7 +620,8 @@ class Publications:
             if is_left_out is not None:
                 counted = cases[~is_left_out]
                 if rules.late == "dlq":
-                    dead_rows += [(begin + place, rules.name) for place in np.flatnonzero(is_left_out).tolist()]
+                    late_places = np.flatnonzero(is_left_out).tolist()
+                    dead_rows += [(begin + place, rules.name) for place in late_places]
 
             is_known = self._state.cases[f"known:{rules.name}"]
             if is_settled is not None:

@@ -331,19 +331,26 @@ class _RawNote(_Entry, tag="note", frozen=True, kw_only=True):
         claim = msgspec.json.decode(self.body, type=ClaimBody)
         if claim.log is not None:
             return ClaimEntry(
-                publication=self.publication, cut=self.cut, sequence=self.sequence, owner=self.owner, body=claim
+                publication=self.publication,
+                cut=self.cut,
+                sequence=self.sequence,
+                owner=self.owner,
+                body=claim,
             )
         note = msgspec.json.decode(self.body, type=NoteBody)
         return NoteEntry(
-            publication=self.publication, cut=self.cut, sequence=self.sequence, owner=self.owner, body=note
+            publication=self.publication,
+            cut=self.cut,
+            sequence=self.sequence,
+            owner=self.owner,
+            body=note,
         )
 
 
-_DECODER: msgspec.json.Decoder[
-    ChargeEntry | SealEntry | WithheldEntry | BurnedEntry | ApprovalEntry | PublishedEntry | ErasedEntry | _RawNote
-] = msgspec.json.Decoder(
+_AnyRawEntry = (
     ChargeEntry | SealEntry | WithheldEntry | BurnedEntry | ApprovalEntry | PublishedEntry | ErasedEntry | _RawNote
 )
+_DECODER: msgspec.json.Decoder[_AnyRawEntry] = msgspec.json.Decoder(_AnyRawEntry)
 
 
 def write_entry(entry: Entry) -> bytes:

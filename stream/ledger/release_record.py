@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -29,7 +30,8 @@ def integers(values: Ints | Codes, is_valid: npt.NDArray[np.bool_] | None = None
     import pyarrow as pa
 
     kind = pa.from_numpy_dtype(values.dtype)
-    return pa.Array.from_buffers(kind, len(values), [_bitmap(is_valid), pa.py_buffer(np.ascontiguousarray(values))])
+    buffers = [_bitmap(is_valid), pa.py_buffer(np.ascontiguousarray(values))]
+    return pa.Array.from_buffers(kind, len(values), buffers)
 
 
 def texts(values: Sequence[str | None]) -> pa.Array:
@@ -50,7 +52,9 @@ def texts(values: Sequence[str | None]) -> pa.Array:
 def _bitmap(is_valid: npt.NDArray[np.bool_] | None) -> pa.Buffer | None:
     import pyarrow as pa
 
-    return None if is_valid is None or is_valid.all() else pa.py_buffer(np.packbits(is_valid, bitorder="little"))
+    if is_valid is None or is_valid.all():
+        return None
+    return pa.py_buffer(np.packbits(is_valid, bitorder="little"))
 
 
 def parquet_table(content: bytes | memoryview, columns: Sequence[str] | None = None) -> pa.Table:
@@ -214,7 +218,6 @@ _REPEATED = ["activity.list.element", "resource.list.element"]
 
 def write(path: Path, record: ReleaseRecord) -> None:
     """Write the record's cases. Values are kept as JSON text, since an attribute may be of any type."""
-    import msgspec
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -227,8 +230,7 @@ def write(path: Path, record: ReleaseRecord) -> None:
         "time": pa.LargeListArray.from_arrays(offsets, integers(log.time)),
     }
     for name in record.sensitive:
-        as_json = [None if value is None else msgspec.json.encode(value).decode() for value in _values(log, name)]
-        columns[_VALUE + name] = texts(as_json)
+        columns[_VALUE + name] = texts([_json_or_none(value) for value in _values(log, name)])
     metadata = {
         b"veilstream": VERSION,
         b"sequence": str(record.sequence).encode(),
@@ -237,6 +239,10 @@ def write(path: Path, record: ReleaseRecord) -> None:
     }
     table = pa.table(columns).replace_schema_metadata(metadata)
     pq.write_table(table, path, compression="zstd", use_dictionary=_REPEATED)
+
+
+def _json_or_none(value: Any) -> str | None:
+    return None if value is None else msgspec.json.encode(value).decode()
 
 
 def read(path: Path) -> ReleaseRecord:

@@ -398,8 +398,9 @@ class _Publication:
         before = manifest.get("previous")
         # A release names the one before it. A number that was burned later may be named, too: it was still the last one
         # when the manifest was written.
-        consistent = (before or 0) == self.last_released or (before in burned and self.last_released < before < number)
-        if not consistent:
+        is_last_released = (before or 0) == self.last_released
+        was_last_then = before in burned and self.last_released < before < number
+        if not is_last_released and not was_last_then:
             self._wrong("chain", f"follows {before}, which is not the release before it", number)
             return
         chain = manifest.get("chain")

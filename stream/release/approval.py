@@ -22,7 +22,7 @@ from stream.ledger.folder import json_bytes, rewrite, write_json
 from stream.ledger.layout import VARIANTS
 from stream.release import audit_document as documents
 from stream.release import gate
-from stream.release.audits.anonymity import CorrespondenceAudit
+from stream.release.audits.anonymity import correspondence_audit
 from stream.release.contract import DecisionOutcome
 from stream.release.failpoints import Failpoint
 from stream.release.mechanisms import kinds
@@ -280,7 +280,7 @@ def _attacks_by_other_publications(
             "reject it: the next one does"
         )
         return [Reason("premise", sentence)]
-    correspondence = next((part for part in pipeline.spec.audits if isinstance(part, CorrespondenceAudit)), None)
+    correspondence = correspondence_audit(pipeline.spec.audits)
     anonymity = audit.get("anonymity")
     if correspondence is None or not anonymity or anonymity.get("status") == "not_applicable":
         return []

@@ -115,7 +115,8 @@ def accounting(attempt: Attempt, build: Build, mechanism: Mechanism) -> dict[str
     held_cases, held_events = build.held
     counts: dict[str, int | None] = dict(attempt.counts)
     if held_events:
-        counts.update(pending=attempt.counts.get("pending", 0) + held_events, held=held_events, held_cases=held_cases)
+        pending = attempt.counts.get("pending", 0) + held_events
+        counts.update(pending=pending, held=held_events, held_cases=held_cases)
     return {
         **counts,
         "exposed": exposed.n_events,

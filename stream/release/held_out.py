@@ -82,7 +82,7 @@ def known_noise(manifest: Mapping[str, Any] | None) -> CountNoise | None:
     kind = described.get("kind")
     if kind not in ("dp-variants", "dp-log"):
         return None
-    parameters = described.get("parameters", {key: value for key, value in described.items() if key != "kind"})
+    parameters = described.get("parameters", described)
     terms = {key: value for key, value in parameters.items() if key in _TERMS[kind]}
     return noise_of(mechanism({"kind": kind, **terms}))
 

@@ -58,7 +58,8 @@ class OncePerCase:
 
     def matches(self, body: ChargeBody) -> bool:
         """Return whether a charge was committed under these terms."""
-        return (body.scope, body.cases_per_person, body.enforced) == (CASES, self.cases_per_person, self.enforced)
+        has_same_cap = body.cases_per_person == self.cases_per_person and body.enforced == self.enforced
+        return body.scope == CASES and has_same_cap
 
 
 def was_paid(entries: Iterable[ChargeEntry], position: int) -> bool:

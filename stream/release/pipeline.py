@@ -61,6 +61,7 @@ from stream.ledger.release_record import ReleaseRecord
 from stream.ledger.sqlite import Ledger
 from stream.release import audit_document, gate, increments, public_files, repair
 from stream.release.audience import Audience, Earlier
+from stream.release.audits.anonymity import correspondence_audit
 from stream.release.audits.comparison import forget
 from stream.release.contract import Applicability, Attempt, Audit, AuditContext, Build, Decision, Exposure
 from stream.release.documents import AuditDocument, Manifest
@@ -493,7 +494,7 @@ class Pipeline:
 
     def _repaired(self, first: Audited) -> Audited:
         """Suppress more until the gate passes the candidate, or return it with the reasons that are left."""
-        attacks = repair.main_audit(self.spec.audits)
+        attacks = correspondence_audit(self.spec.audits)
         if attacks is None:
             return first
         built = first.built

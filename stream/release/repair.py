@@ -8,7 +8,7 @@ leaves has passed the gate, and if no try passes, nothing leaves.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -152,11 +152,3 @@ def _rows(anonymity: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     yield from anonymity.get("true_linker") or ()
     for pair in anonymity.get("results") or ():
         yield from pair["results"]
-
-
-def main_audit(audits: Collection[Any]) -> CorrespondenceAudit | None:
-    """Return the anonymity audit of a publication.
-
-    None if it is switched off: nothing would show that a bound holds.
-    """
-    return next((audit for audit in audits if isinstance(audit, CorrespondenceAudit)), None)

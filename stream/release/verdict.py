@@ -512,13 +512,15 @@ def verdicts(
     ended
         Publications whose last attempt was the one at the end of a log.
     """
-    series_of_name = {name: PublicationSeries(name) for name in dict.fromkeys((*released, *withheld, *(held or {})))}
+    held = held or {}
+    names = dict.fromkeys((*released, *withheld, *held))
+    series_of_name = {name: PublicationSeries(name) for name in names}
     for name, series in series_of_name.items():
         for audit in released.get(name, ()):
             series.add(audit)
         for reasons in withheld.get(name, ()):
             series.refuse(reasons, last=name in ended)
-        series.held = (held or {}).get(name, 0)
+        series.held = held.get(name, 0)
     return judged(series_of_name or {"": PublicationSeries("")})
 
 

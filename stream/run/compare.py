@@ -49,7 +49,10 @@ def alternatives(settings: Settings, log: EventLog) -> Settings:
     """
     if len(settings.publication) > 1:
         return settings
-    base = settings.publication[0] if settings.publication else default_publication(log, settings.process.sensitive)
+    if settings.publication:
+        base = settings.publication[0]
+    else:
+        base = default_publication(log, settings.process.sensitive)
     mechanism = {key: value for key, value in base.mechanism.items() if key in BOUNDED}
     least = int(mechanism.get("K", 20))
     bounds = series_gate(least)
@@ -69,14 +72,14 @@ def alternatives(settings: Settings, log: EventLog) -> Settings:
         )
 
     tlkc_mechanism = {**mechanism, "kind": "tlkc"}
-    repairable = tlkc_mechanism.get("knowledge") != "rel"
-    publications = (
-        setting("re-anonymize", tlkc_mechanism, {**bounds, "on_violation": "warn"}),
-        *([setting("repair", tlkc_mechanism, {**bounds, "on_violation": "repair"})] if repairable else []),
-        setting("cohorts", {**mechanism, "kind": "tlkc-cohorts", "bins": edges}, bounds),
-        setting("dp", {"kind": "dp-variants", "epsilon": 0.1, "delta_dp": 1e-6}, {"public_cut": True}),
-    )
-    return settings.model_copy(update={"publication": publications, "process": with_completion(settings.process)})
+    publications = [setting("re-anonymize", tlkc_mechanism, {**bounds, "on_violation": "warn"})]
+    if tlkc_mechanism.get("knowledge") != "rel":
+        publications.append(setting("repair", tlkc_mechanism, {**bounds, "on_violation": "repair"}))
+    publications.append(setting("cohorts", {**mechanism, "kind": "tlkc-cohorts", "bins": edges}, bounds))
+    dp_variants = {"kind": "dp-variants", "epsilon": 0.1, "delta_dp": 1e-6}
+    publications.append(setting("dp", dp_variants, {"public_cut": True}))
+    process = with_completion(settings.process)
+    return settings.model_copy(update={"publication": tuple(publications), "process": process})
 
 
 def compare_publications(replay: Replay, outcome: ReplayOutcome, log: EventLog) -> list[Mapping[str, Any]]:
@@ -115,11 +118,12 @@ def _row(
     sealed = [decision for decision in decisions if decision.status == "sealed"]
     last = sealed[-1].audit if sealed else AuditDocument()
     counts = last.get("counts") or {}
+    audits = [decision.audit for decision in sealed]
     return {
         "publication": name,
         "releases": len(sealed),
         "withheld": sum(decision.refused for decision in decisions),
-        **{measure: least_of_series([decision.audit for decision in sealed], measure) for measure in MEASURES},
+        **{measure: least_of_series(audits, measure) for measure in MEASURES},
         "events_kept": _share(counts.get("released"), counts.get("exposed")),
         "utility": (last.get("utility") or {}).get("data_utility"),
         "delay_days": median_wait(records, starts),

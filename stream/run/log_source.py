@@ -144,7 +144,8 @@ class _Timeline:
         """Return the rows of consecutive events; their offsets are their ranks."""
         part = slice(begin, end)
         cases, times, ends = self.case[part].tolist(), self.time[part].tolist(), self.end[part].tolist()
-        columns = zip(cases, _decoded(self.activity, part), times, _decoded(self.resource, part), ends, strict=True)
+        activities, resources = _decoded(self.activity, part), _decoded(self.resource, part)
+        columns = zip(cases, activities, times, resources, ends, strict=True)
         rows = []
         for rank, (case, activity, time, resource, is_end) in enumerate(columns, start=begin):
             attributes = self.attributes[rank] if self.attributes else None

@@ -184,7 +184,9 @@ class MetricsObserver:
         for name in fold.publications:
             self.metrics.accounted(name, fold.accounting(name))
         partitions = fold.state.partitions
-        latest = {f"{source}/{number}": partition.latest for (source, number), partition in partitions.items()}
+        latest = {}
+        for (source, number), partition in partitions.items():
+            latest[f"{source}/{number}"] = partition.latest
         self.metrics.partitions(latest, sum(partition.gap for partition in partitions.values()))
 
     def _files(self) -> None:

@@ -109,10 +109,9 @@ def with_completion(process: Process) -> Process:
 
 def with_default(settings: Settings, log: EventLog) -> Settings:
     """Return the settings with the default publication."""
-    process = settings.process
-    return settings.model_copy(
-        update={"publication": (default_publication(log, process.sensitive),), "process": with_completion(process)}
-    )
+    publication = default_publication(log, settings.process.sensitive)
+    process = with_completion(settings.process)
+    return settings.model_copy(update={"publication": (publication,), "process": process})
 
 
 def grid_edges(log: EventLog, names: Sequence[str]) -> dict[str, tuple[float, ...]]:

@@ -359,7 +359,9 @@ class Resume:
                 continue
             decision = self.service.pipelines[entry.publication].decided(entry.cut)
             # A cut whose number was burned was sealed a second time: the number of its decision is the last one.
-            if decision is not None and (decision.status == "withheld" or decision.sequence == entry.sequence):
+            if decision is None:
+                continue
+            if decision.status == "withheld" or decision.sequence == entry.sequence:
                 decisions.append((entry.publication, decision))
         return decisions
 

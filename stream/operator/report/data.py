@@ -415,7 +415,8 @@ def budget_answer(
     epsilon_left = max(0.0, min(differences)) if differences else None
 
     # The pace so far gives the date of the last release that the remaining budget pays for.
-    moments = [datetime.fromisoformat(row["time"]) for row in attempts if row["label"].isdigit() and row["time"]]
+    times = [row["time"] for row in attempts if row["label"].isdigit() and row["time"]]
+    moments = [datetime.fromisoformat(time) for time in times]
     seconds_between = [(later - earlier).total_seconds() for earlier, later in pairwise(moments)]
     last_paid: str | None = None
     if releases_left is not None and seconds_between:

@@ -96,7 +96,11 @@ def _figure(
 
 def _series(rows: Sequence[Data], names: Mapping[str, str]) -> list[PlotSeries]:
     """Return a series of each named figure of the rows, in colours of their own."""
-    return [PlotSeries(name, [row[key] for row in rows], colour) for colour, (key, name) in enumerate(names.items())]
+    series = []
+    for colour, (key, name) in enumerate(names.items()):
+        values = [row[key] for row in rows]
+        series.append(PlotSeries(name, values, colour))
+    return series
 
 
 def _least_bounds(bounds: Mapping[str, float]) -> list[Bound]:

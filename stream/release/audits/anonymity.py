@@ -7,7 +7,7 @@ partners, so it counts them too (`true_linker`). This count is defined on the ca
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from itertools import takewhile
 from operator import itemgetter
@@ -229,7 +229,9 @@ class CorrespondenceAudit(Audit):
     ) -> list[PairSection]:
         """Return the exact attacks on all pairs, computed from one earlier release to the next if that is possible."""
         ns = sorted(set(self.n))
-        results_of_pairs = compared.followed(self.bk_length, ns, self.minimum) if self.method == "exact" else None
+        results_of_pairs = None
+        if self.method == "exact":
+            results_of_pairs = compared.followed(self.bk_length, ns, self.minimum)
         if results_of_pairs is None:
             return [self._exact(context, record, compared) for record in earlier_of_publication]
         sections = []
@@ -268,6 +270,17 @@ class CorrespondenceAudit(Audit):
         return {
             "earlier": earlier.sequence, "publication": earlier.publication, "survivors": survivors, **row
         }  # fmt: skip
+
+
+def correspondence_audit(audits: Iterable[Audit]) -> CorrespondenceAudit | None:
+    """Return the anonymity audit of a publication.
+
+    None if it is switched off: nothing would show that a bound on an attack holds.
+    """
+    for audit in audits:
+        if isinstance(audit, CorrespondenceAudit):
+            return audit
+    return None
 
 
 def _statuses(
@@ -376,9 +389,13 @@ def inserted_since(context: AuditContext, earlier: ReleaseRecord, later: Release
         The two releases.
     """
     since = takewhile(lambda record: record.key != earlier.key, reversed(context.earlier))
-    of_publication = (record for record in since if record.publication == earlier.publication)
-    counts = [_insertions_of_release(record) for record in of_publication if record.sequence <= later.sequence]
-    return sum(counts) + (_insertions_of_counts(context.counts) if later is context.candidate else 0)
+    total = 0
+    for record in since:
+        if record.publication == earlier.publication and record.sequence <= later.sequence:
+            total += _insertions_of_release(record)
+    if later is context.candidate:
+        total += _insertions_of_counts(context.counts)
+    return total
 
 
 def insertions(context: AuditContext, earlier_of_publication: Sequence[ReleaseRecord]) -> dict[tuple[str, int], int]:

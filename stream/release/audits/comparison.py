@@ -308,11 +308,11 @@ def pairs_in_series(
         Whether each release holds every record of those before it as it was. The identity then joins each
         pair, and the records carry what the adversary knows, so `known_part` is None.
     """
+    # Two records may be equal, but each entry belongs to one object.
+    members = {id(member) for member in records}
     for record in records:
-        earlier_entries = record.cache.get(SERIES, {})
-        # Two records may be equal, but each entry belongs to one object.
-        members = {id(member) for member in records}
-        record.cache[SERIES] = {key: entry for key, entry in earlier_entries.items() if id(entry[0]) in members}
+        entries = record.cache.get(SERIES, {}).items()
+        record.cache[SERIES] = {key: entry for key, entry in entries if id(entry[0]) in members}
     alphabets, logs = _over_all(records, known_part)
     shared: Comparison | None = records[-1].cache.pop(COMPARISON, None)
 
@@ -343,10 +343,9 @@ def pairs_in_series(
             kept[key] = records[i], pair
         pairs[i, j] = pair
 
-    before = next(
-        (record_before.cache[HELD] for record_before in reversed(records[:-1]) if HELD in record_before.cache), ()
-    )
-    for pair in before:
+    with_pairs = [record for record in records[:-1] if HELD in record.cache]
+    pairs_before = with_pairs[-1].cache[HELD] if with_pairs else ()
+    for pair in pairs_before:
         if not any(pair is other for other in pairs.values()):
             pair.drop_tables()  # its earlier release is in no series any more
     records[-1].cache[HELD] = tuple(pairs.values())

@@ -91,16 +91,17 @@ class Leakage(Audit):
         )
         backward, forward = steps(system, self.scenario, self.window)
         leakage.release(spent - leakage.sum_epsilon, backward, forward)
+        rows = []
+        by_release = zip(leakage.bpl, leakage.fpl(), leakage.tpl(), strict=True)
+        for number, (bpl, fpl, tpl) in enumerate(by_release, start=1):
+            rows.append({"release": number, "bpl": shown(bpl), "fpl": shown(fpl), "tpl": shown(tpl)})
         return {
             "method": "definition",
             "scenario": self.scenario,
             "window": self.window,
             "abstraction": self.states,
             "epsilon": [shown(e) for e in leakage.epsilon],
-            "releases": [
-                {"release": i, "bpl": shown(b), "fpl": shown(f), "tpl": shown(t)}
-                for i, (b, f, t) in enumerate(zip(leakage.bpl, leakage.fpl(), leakage.tpl(), strict=True), start=1)
-            ],
+            "releases": rows,
             "max_tpl": shown(leakage.max_tpl()),
             "sum_epsilon": shown(leakage.sum_epsilon),
             "states": len(system.states),

@@ -52,7 +52,9 @@ class LossAudit(Audit):
             variants_in, variants_kept, cases_as_they_were, warnings}; `kept` counts cases that wait for their cohort
             as lost so far.
         """
-        return self.measured(context.exposure.log, context.candidate, context.build.origin, context.build.held[1])
+        build = context.build
+        _, waiting_events = build.held
+        return self.measured(context.exposure.log, context.candidate, build.origin, waiting_events)
 
     def measured(
         self, source: EventLog, released: Released, origin: Ints, waiting: int = 0, cases: Ints | None = None
@@ -76,7 +78,8 @@ class LossAudit(Audit):
         body = asdict(lost)
         body["activities"] = [asdict(row) | {"kept": row.kept} for row in lost.activities]
         body["lost"] = list(lost.lost)
-        return {"status": "ok", "reason": "", **body, "warnings": list(self._warnings(lost.kept, lost.lost, waiting))}
+        body["warnings"] = self._warnings(lost.kept, lost.lost, waiting)
+        return {"status": "ok", "reason": "", **body}
 
     def _warnings(self, kept: float, lost: tuple[str, ...], waiting: int) -> list[str]:
         notes = []

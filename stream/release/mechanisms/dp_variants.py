@@ -87,7 +87,8 @@ class DpVariants(Mechanism):
         if self.rho is not None:
             scale = strict.gaussian(self.rho, self.delta_dp, self.cases_per_person).scale
             return (Draw("gaussian", Fraction(scale), Fraction(self.cases_per_person), self.delta_dp),)
-        return (rule_of(self._pure, self.delta_dp, self.cases_per_person).drawn(self.cases_per_person, self.delta_dp),)
+        rule = rule_of(self._pure, self.delta_dp, self.cases_per_person)
+        return (rule.drawn(self.cases_per_person, self.delta_dp),)
 
     def promise(self) -> Mapping[str, Any]:
         """Return the promise in plain sentences; see `Mechanism.promise`."""

@@ -304,9 +304,8 @@ class Tlkc(TlkcMechanism):
         }
         hidden = HIDDEN if mode == "events" else ()
         risks = tuple(risk for risk in self.local_risks if risk not in hidden) if local else ()
-        return replace(
-            build, public={**build.public, "repair": extent}, not_guaranteed=(*build.not_guaranteed, *hidden, *risks)
-        )
+        public = {**build.public, "repair": extent}
+        return replace(build, public=public, not_guaranteed=(*build.not_guaranteed, *hidden, *risks))
 
     def cheapest(self, exposure: Exposure, worst: Sequence[Banned], gone: Sequence[Any]) -> Any | None:
         """Return the item to suppress next; see `Mechanism.cheapest`."""

@@ -219,7 +219,7 @@ def divided(
     patience: Patience,
     share: Fraction,
     min_share: float,
-    want: ItemPriorities,
+    priorities: ItemPriorities,
 ) -> Division:
     """Find the division of a queue that keeps most events over time.
 
@@ -235,7 +235,7 @@ def divided(
         Largest share of a class in the cohort.
     min_share
         Least share of events that must stay in the cases that leave.
-    want
+    priorities
         Items to favour.
 
     Returns
@@ -251,7 +251,7 @@ def divided(
         If no cohort can be formed from a larger queue; the message names the cause.
     """
     check_feasible(queue, share)
-    search = _Search(queue, share, want)
+    search = _Search(queue, share, priorities)
     search.set_due(waited, patience)
     # If not even the whole queue forms a cohort, no part of it is searched.
     whole_queue = np.ones(queue.log.n_cases, dtype=np.bool_)
@@ -265,7 +265,7 @@ def divided(
         # Nobody waits by choice, but due items can still enter before the others.
         best = search.show_due_items(best, min_share)
     priority_items = queue.seen.decode(best.first)
-    return Division(np.flatnonzero(best.tried), Choice(priority_items, want.value, want.owed))
+    return Division(np.flatnonzero(best.tried), Choice(priority_items, priorities.value, priorities.owed))
 
 
 def _cause(queue: TlkcProblem) -> str:
@@ -321,31 +321,31 @@ def frequent(log: EventLog, classes: Iterable[Column], bounds: TlkcBounds) -> li
 
 
 def item_priorities(
-    came: Mapping[Any, int],
-    shown: Mapping[Any, int],
-    frequent: Collection[Any],
+    recorded: Mapping[Any, int],
+    published: Mapping[Any, int],
+    frequent_items: Collection[Any],
 ) -> ItemPriorities:
     """Value the events of items that earlier cohorts lost.
 
     Parameters
     ----------
-    came
+    recorded
         Events of published cases by item, as they arrived.
-    shown
+    published
         Events of published cases by item, as they were published.
-    frequent
+    frequent_items
         Items of at least `FREQUENT` of the completed cases.
 
     Returns
     -------
     ItemPriorities
-        a higher value for items that lost more, and the frequent items that were never shown.
+        A higher value for items that lost more, and the frequent items that were never shown.
     """
     value = {}
-    for item, count in came.items():
-        lost = count - min(count, shown.get(item, 0))
+    for item, count in recorded.items():
+        lost = count - min(count, published.get(item, 0))
         value[item] = PLAIN + OWED * lost // count
-    owed = frozenset(item for item in frequent if not shown.get(item))
+    owed = frozenset(item for item in frequent_items if not published.get(item))
     value.update(dict.fromkeys(owed, PLAIN + OWED))
     return ItemPriorities(value, owed)
 
@@ -392,11 +392,11 @@ def check_feasible(queue: TlkcProblem, share: Fraction) -> None:
 class _Search:
     """Divisions of one queue, by local suppression of the cases that leave."""
 
-    def __init__(self, queue: TlkcProblem, share: Fraction, want: ItemPriorities) -> None:
+    def __init__(self, queue: TlkcProblem, share: Fraction, priorities: ItemPriorities) -> None:
         self.queue, self.share, self.view = queue, share, queue.seen
         self.reach = Reach(self.view)
-        self.value = np.asarray([want.value.get(item, PLAIN) for item in self.view.alphabet], dtype=np.int64)
-        self.owed = np.asarray([item in want.owed for item in self.view.alphabet], dtype=np.bool_)
+        self.value = np.asarray([priorities.value.get(item, PLAIN) for item in self.view.alphabet], dtype=np.int64)
+        self.owed = np.asarray([item in priorities.owed for item in self.view.alphabet], dtype=np.bool_)
         self.classes = list(queue.classes.values())
         self.length = queue.log.lengths
         self.row = self.view.row_of_case

@@ -271,7 +271,7 @@ def improve(
     bounds
         L, K and C.
     start
-        a safe state.
+        A safe state.
     events
         int64[P], value of the events at each position.
     effort

@@ -205,7 +205,7 @@ def withstanding(
     bounds
         L, K and C.
     state
-        a safe state of these rows.
+        A safe state of these rows.
     events
         int64[P], value of the events at each position; the steps that lose least are taken.
     most

@@ -656,7 +656,7 @@ def refuse_infeasible(
     FewerThanKError
         If the log has fewer than K cases.
     InfeasibleError
-        a class has more than C of the cases.
+        If a class has more than C of the cases.
 
     References
     ----------

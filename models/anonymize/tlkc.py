@@ -532,7 +532,7 @@ def violation_in(
     kept
         bool[E], the events that would be released.
     structure
-        a weaker structure to check; that of the problem if not given.
+        A weaker structure to check; that of the problem if not given.
 
     Returns
     -------

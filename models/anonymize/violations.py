@@ -69,7 +69,7 @@ class TlkcBounds:
         Raises
         ------
         InputError
-            a parameter is out of range; the message names it.
+            If a parameter is out of range; the message names it.
         """
         try:
             share = C if isinstance(C, Fraction) else Fraction(str(C))

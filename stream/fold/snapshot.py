@@ -352,16 +352,16 @@ class _PatchedColumn:
 
     def extend(self, values: bytes) -> None:
         """Append whole items."""
-        rest = memoryview(values)
-        while rest:
+        remaining = memoryview(values)
+        while remaining:
             if self._used == len(self._last):
                 self._last, self._used = scratch(PIECE), 0
                 self.parts.append(self._last[:0])
-            end = min(self._used + len(rest), PIECE)
+            end = min(self._used + len(remaining), PIECE)
             n_taken = end - self._used
-            self._last[self._used : end] = rest[:n_taken]
+            self._last[self._used : end] = remaining[:n_taken]
             self.parts[-1] = self._last[:end]
-            self._used, rest = end, rest[n_taken:]
+            self._used, remaining = end, remaining[n_taken:]
 
     def set_items(self, width: int, positions: npt.NDArray[np.uint32], values: bytes) -> None:
         """Set the items at these positions, which ascend; `width`: bytes of an item."""

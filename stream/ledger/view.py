@@ -299,8 +299,9 @@ class Account:
         self.redraws[entry.cut] += 1
 
     def _take_erased(self, entry: ErasedEntry) -> None:
-        known = entry.body.known
-        self.erased += entry.body.cases if known is msgspec.UNSET else known
+        body = entry.body
+        # Earlier programs stated the number of erased cases alone, known here or not.
+        self.erased += body.cases if body.known is msgspec.UNSET else body.known
         self.erased_releases.update(entry.body.releases)
 
     def _update_state_sets(self, number: int) -> None:

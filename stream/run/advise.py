@@ -183,11 +183,11 @@ def _dp(log: EventLog) -> list[AdviceCandidate]:
         ("differentially private", {"kind": "dp-variants", **terms}),
         ("the same, synthetic; its labels are public", {"kind": "dp-synthetic", **terms, "activities": labels}),
     ]
-    found = []
+    proposals = []
     for why, mechanism in kinds:
         publication = presets.publication(mechanism["kind"], presets.growing_window(log), mechanism, gate)
-        found.append(AdviceCandidate(why, publication))
-    return found
+        proposals.append(AdviceCandidate(why, publication))
+    return proposals
 
 
 def attempt(candidate: AdviceCandidate, log: EventLog, settings: Settings, folder: Path) -> CandidateTrial:

@@ -663,9 +663,17 @@ class PairAttack:
     """
 
     def __init__(
-        self, pair: ReleasePair, bk_length: int, ns: Sequence[int], method: Method, minimum: Minimum,
-        table: NextOccurrences | None = None, *, linkable: Edges | None = None, least_n: bool = True,
-    ) -> None:  # fmt: skip
+        self,
+        pair: ReleasePair,
+        bk_length: int,
+        ns: Sequence[int],
+        method: Method,
+        minimum: Minimum,
+        table: NextOccurrences | None = None,
+        *,
+        linkable: Edges | None = None,
+        least_n: bool = True,
+    ) -> None:
         self.pair, self.bk_length, self.ns = pair, bk_length, ns
         self.method: Method = method
         self.minimum: Minimum = minimum

@@ -93,9 +93,13 @@ class SharedPairs:
     """
 
     def __init__(
-        self, numbering: Numbering, later: NumberedRelease, earlier: Sequence[NumberedRelease], cap: int,
+        self,
+        numbering: Numbering,
+        later: NumberedRelease,
+        earlier: Sequence[NumberedRelease],
+        cap: int,
         known_part: Callable[[Any], Any] | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.numbering, self.later, self.cap, self._known_part = numbering, later, cap, known_part
         self.earlier = list(earlier)
         self.items = tuple(numbering.items)
@@ -648,9 +652,13 @@ BPIC 2012 cost the same."""
 
 
 def followed_attacks(
-    against: SharedPairs, earlier: Sequence[NumberedRelease], bk_length: int, ns: Sequence[int], minimum: Minimum,
+    against: SharedPairs,
+    earlier: Sequence[NumberedRelease],
+    bk_length: int,
+    ns: Sequence[int],
+    minimum: Minimum,
     alone: Callable[[int], PairAttack],
-) -> list[list[AttackResult]]:  # fmt: skip
+) -> list[list[AttackResult]]:
     """Return the exact minima of each earlier release for each n, by linkers that follow the series.
 
     They equal what `PairAttack.run` returns for each pair alone: a search does not depend on the linker that it starts

@@ -136,11 +136,22 @@ def _step(net: Any, final: Any) -> Callable[[Any, str], State | None]:
 
     def replayed(marking: Any, activity: str) -> State | None:
         fits, _, _, _, reached, enabled, *_ = token_replay.apply_trace(
-            [{"concept:name": activity}], net, marking, final, of_label, False, {}, {}, {}, hidden, False,
-            try_to_reach_final_marking_through_hidden=False, stop_immediately_unfit=True,
+            [{"concept:name": activity}],
+            net,
+            marking,
+            final,
+            of_label,
+            False,
+            {},
+            {},
+            {},
+            hidden,
+            False,
+            try_to_reach_final_marking_through_hidden=False,
+            stop_immediately_unfit=True,
             post_fix_caching=token_replay.PostFixCaching(),
             marking_to_activity_caching=token_replay.MarkingToActivityCaching(),
-        )  # fmt: skip
+        )
         return (reached, frozenset(t.label for t in enabled)) if fits else None
 
     def step(marking: Any, activity: str) -> State | None:

@@ -17,6 +17,7 @@ from tempfile import TemporaryFile
 from tests import preloaded
 from tests.conftest import ROOT
 from tests.docs.command_lines import PAGES
+from tests.spark import java_options
 
 LANGUAGES = ("sh", "python", "toml", "properties", "text")
 """`text` is output and pictures. `properties` is checked by test_daemon_page.py, the others by test_snippets.py."""
@@ -180,10 +181,14 @@ def _run_in_shell(line: str, folder: Path) -> tuple[int, str, str]:
 
 
 def _run_python(text: str, folder: Path, where: str) -> str:
+    """Run the Python blocks of a page; a JVM of Spark starts as in the tests of Spark, in a quarter of the CPU time."""
+    environment = _environment()
+    if "pyspark" in text:
+        environment["PYSPARK_SUBMIT_ARGS"] = f"--driver-java-options {shlex.quote(java_options())} pyspark-shell"
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", text],
         cwd=folder,
-        env=_environment(),
+        env=environment,
         capture_output=True,
         encoding="utf-8",
         check=False,

@@ -28,16 +28,17 @@ from models.dp.strict import Terms
 from models.dp.synthesis import candidates, contexts
 from models.dp.synthesis.fitting import fit, follows, nearby
 from models.dp.synthesis.flows import thinned
-from models.dp.synthesis.spreading import POOL, Spread, pool_size
+from models.dp.synthesis.spreading import Spread, pool_size
 from models.dp.synthesis.table import Variant, VariantCounts
 from models.dp.synthetic import (
     CASES_A_CELL,
+    LARGE_EPSILON_PRICE,
     SMALL,
+    SMALL_EPSILON_POOL,
+    SMALL_EPSILON_PRICE,
     Design,
     StageBudget,
-    first_level_price,
-    frequent_variants,
-    residual_model,
+    variants_and_model,
     weight_of_prior,
 )
 from models.utility.similarity import similarity
@@ -78,10 +79,9 @@ def _round(table: VariantCounts, epsilon: str, order: int) -> dict[str, tuple[fl
     source, terms = SECURE, Terms.of(epsilon, "1e-6")
     design = Design(activities=table.alphabet, order=order)
     budget = StageBudget.of(terms, design)
-    frequent = frequent_variants(table, budget, terms, source)
-    levels = residual_model(table, frequent, design, budget, terms, source)
+    frequent, levels = variants_and_model(table, design, budget, terms, source)
     is_small = terms.epsilon < SMALL
-    balanced_level = thinned(levels[0], first_level_price(len(levels), is_small=is_small))
+    balanced_level = thinned(levels[0], SMALL_EPSILON_PRICE if is_small else LARGE_EPSILON_PRICE)
     firsts = {"dropped": _dropped(levels[0]), "balanced": balanced_level}
     rows: dict[str, tuple[float, ...]] = {}
     for name, first in firsts.items():
@@ -91,14 +91,16 @@ def _round(table: VariantCounts, epsilon: str, order: int) -> dict[str, tuple[fl
         noise = scale_for(1, budget.pure("weights"))
         shown = [(variant, n) for variant, n in zip(listed, counts.tolist(), strict=True) if n and variant]
         rows[f"candidates, {name}"] = _near(table, shown)
-    pool = POOL if is_small else pool_size(drawn)
+    pool = pool_size(drawn)
+    if is_small:
+        pool = min(pool, SMALL_EPSILON_POOL)
     near = Spread.of(shown, listed, drawn, source, frequent, pool)
     rows["spread"] = _near(table, near.whole_cases(near.cases, source))
     cells = [nearby(near, counts, np.full(len(counts), noise))]
     for level_order, level in enumerate(levels, start=1):
         cells.append(follows(near, level, design.case_weight, contexts.root_weights, frequent, level_order))
     rows["fitted to the first level"] = _near(table, fit(near, cells[:2], source))
-    rows["fitted"] = _near(table, fit(near, cells, source, weight_of_prior(noise, levels)))
+    rows["fitted"] = _near(table, fit(near, cells, source, weight_of_prior(noise)))
     return rows
 
 

@@ -7,7 +7,8 @@ Stages, each with its share of epsilon; a later one may use what an earlier one 
 
 0. Labels, unless `activities` declares them (`synthesis.labels`). Events of other labels are dropped, or get the
    declared label `other`, case by case.
-1. Frequent variants: noisy counts above a threshold (`models.dp.zcdp.Gaussian`).
+1. Frequent variants: noisy counts above a threshold (`models.dp.zcdp.Gaussian`). Below an epsilon of `SMALL` a noisy
+   preview of stage 2 decides whether they are counted; if not, stage 2 has their part.
 2. Context model of the cases whose variant stage 1 did not give (`synthesis.contexts`, with `root_weights`); noise
    that does not fit is taken out of its first level (`synthesis.flows`).
 3. Re-weighting: how many cases are nearest to each of stage 1's variants, of the declared candidates, and of traces
@@ -32,6 +33,7 @@ release:
 * a threshold fails with chance at most t k / c (`models.dp.zcdp.threshold`), and at most t in all.
 
 So the pair that dominates one release dominates the series, as long as gain, rho, d and t are the same in all releases.
+A release that counts no variants has a pair of no larger distance (`StageBudget.without_variants`).
 Only one release selects labels. In later ones stages 1 and 2 divide the rho of stage 0, and the threshold of variants
 has its delta (`StageBudget.after_labels`). Both kinds of release use the smaller one of their two gains.
 
@@ -106,27 +108,36 @@ SURE_STEPS_A_CELL = 5.7
 """Longer contexts are counted too from here on. With fewer steps, a second measurement of the first level brings more
 than they do."""
 
-PART_OF_TWO = Fraction(1, 3)
-"""Part of the rho of the model for contexts of two labels, from `SMALL` on, if there are no longer ones."""
+PARTS = (Fraction(1, 3),)
+"""Parts of the rho of the model for contexts of two labels, and of three, below `SURE_STEPS_A_CELL`."""
 
-PART_OF_TWO_BELOW = Fraction(1, 2)
-"""The same below `SMALL`: with a third, the similarity of BPIC 2012 at epsilon .1 is .008 less."""
+PARTS_BELOW = (Fraction(3, 10), Fraction(1, 5))
+"""The same below `SMALL`: with half of it for contexts of two labels and none for three, the similarity of BPIC 2012 at
+epsilon .1 is .006 less."""
+
+PART_OF_PREVIEW = Fraction(1, 24)
+"""Part of the rho of the model, below `SMALL`, for a first measurement of the first level of all cases. It decides
+whether variants are counted at all."""
+
+PREVIEW_STEPS_A_CELL = 1.0
+"""No variants are counted if a pair of labels has fewer steps on average than this, in scales of the noise of the
+preview: few or none would reach their threshold. Longer contexts would be mostly noise too, so the first level has all
+that is left."""
 
 LARGE_EPSILON_PRICE = 1.4
 """Factor of the price of the first level (`thinned`) from `SMALL` on: traces of few and sure steps are nearer to the
 cases."""
 
-SMALL_EPSILON_PRICE = 1.2
-"""The same below `SMALL`, if longer contexts were measured. One level alone has a price of 1 there: a higher one leaves
-out steps that the weights cannot bring back."""
+SMALL_EPSILON_PRICE = 1.15
+"""The same below `SMALL`: a higher price leaves out steps that the weights cannot bring back."""
 
 SMALL_EPSILON_POOL = 5_000
-"""Most draws that cases are spread over below `SMALL`, if longer contexts were measured."""
+"""Most draws that cases are spread over below `SMALL`."""
 
-SURE_SCALE = 22.5
+SURE_SCALE = 13.5
 """Scale of the noise of the weights up to which the last fit gives its prior the weight `FAITH`. The prior is spread
-noisy counts: the more noise they have, the less it is worth. At epsilon .1 the scale is 45. Then `FAITH`
-keeps the cases too near to the prior, and a third of it makes the similarity of BPIC 2012 less by .001."""
+noisy counts: the more noise they have, the less it is worth. At epsilon .1 the scale is 45. Then `FAITH` keeps the
+cases too near to the prior."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -431,6 +442,16 @@ class StageBudget:
             delta_variants=delta_variants,
         )
 
+    def without_variants(self) -> StageBudget:
+        """Return the budget of a release that counts no variants: the model has their part.
+
+        The privacy loss is no larger than with variants, so both have one gain: the Gaussian pair of a stage has less
+        noise than the stage, by 9/4 of a squared unit of its counts (`models.dp.privacy_loss.gaussian_distance`), and
+        the unit of a count of cases is 2^16 times that of a weight of the model. Scales are floats that are rounded up;
+        the margin of `exact_gain` covers what that may add.
+        """
+        return replace(self, variants=Fraction(0), model=self.variants + self.model, delta_variants=Fraction(0))
+
     def rho(self, stage: str) -> Fraction:
         """Return the part of a Gaussian stage in the rho of all of them."""
         together = sum((getattr(self, name) for name in GAUSSIAN), start=Fraction(0))
@@ -465,16 +486,17 @@ class StageBudget:
             checked_scale(self.times_scale(terms, design), "epsilon")
 
     def _ends_of_the_rhos(self, design: Design) -> tuple[Fraction, Fraction]:
-        """Return the least and the largest rho of a measurement of the model, however `divided` decides."""
+        """Return the least and the largest rho of a measurement of the model, however the noisy counts decide."""
         model = self.rho("model")
         of_first = model / design.order
-        rhos = {of_first}
-        if design.order > 1:
-            for part_of_two in (PART_OF_TWO, PART_OF_TWO_BELOW):
-                of_two = model * part_of_two
-                rhos |= {of_two, model - of_two - of_first}
-            rhos.add(model - of_first)
-        possible = [rho for rho in rhos if rho]
+        rhos = {of_first, model - of_first}
+        for parts in (PARTS, PARTS_BELOW):
+            longer = [model * part for part in parts_of(parts, design.order)]
+            rhos |= {*longer, model - sum(longer) - of_first}
+        if self.variants:
+            of_preview = model * PART_OF_PREVIEW
+            rhos |= {of_preview, of_first - of_preview, self.without_variants().rho("model") - of_preview}
+        possible = [rho for rho in rhos if rho > 0]
         return min(possible), max(possible)
 
     def thresholds(self, terms: Terms, design: Design) -> dict[str, int]:
@@ -549,8 +571,7 @@ def release_synthetic(
     kept, table = over_labels(log, may_leave, plan, cases)
 
     # Stages 1 and 2: frequent variants, and a model of all other cases.
-    frequent = frequent_variants(table, budget, terms, draw)
-    levels = residual_model(table, frequent, plan, budget, terms, draw)
+    frequent, levels = variants_and_model(table, plan, budget, terms, draw)
 
     # Stage 3: cases near each candidate, fitted to the counts of stages 1 and 2.
     listed = candidate_list(levels, frequent, table.alphabet, plan, budget, terms, draw)
@@ -634,6 +655,60 @@ def over_labels(
     return kept, VariantCounts.of(kept, alphabet, cases)
 
 
+def variants_and_model(
+    table: VariantCounts, design: Design, budget: StageBudget, terms: Terms, draw: NoiseSource
+) -> tuple[dict[Variant, int], list[contexts.ContextLevel]]:
+    """Return the frequent variants and the noisy levels of all other cases (stages 1 and 2).
+
+    Below an epsilon of `SMALL` a preview comes first: a measurement of the first level of all cases. If it shows hardly
+    more than noise, no variants are counted, and all that is left goes to the first level.
+
+    Parameters
+    ----------
+    table
+        Variants of all true cases.
+    design, budget, terms
+        Public parameters, epsilon of each stage, and privacy of the release.
+    draw
+        Source of the noise.
+
+    Returns
+    -------
+    frequent : dict of Variant to int
+        Noisy counts of the frequent variants (`frequent_variants`).
+    levels : list of ContextLevel
+        The noisy levels (`residual_model`).
+    """
+    if terms.epsilon >= SMALL or not budget.variants:
+        frequent = frequent_variants(table, budget, terms, draw)
+        return frequent, residual_model(table, frequent, design, budget, terms, draw)
+    rho_of_preview = budget.rho("model") * PART_OF_PREVIEW
+    preview = _first_level(table, rho_of_preview, design, terms, draw)
+    if steps_a_cell(preview) < PREVIEW_STEPS_A_CELL:
+        rest = budget.without_variants().rho("model") - rho_of_preview
+        again = _first_level(table, rest, design, terms, draw)
+        return {}, [contexts.together(preview, again)]
+    frequent = frequent_variants(table, budget, terms, draw)
+    return frequent, residual_model(table, frequent, design, budget, terms, draw, preview)
+
+
+def _first_level(
+    table: VariantCounts, rho: Fraction, design: Design, terms: Terms, draw: NoiseSource
+) -> contexts.ContextLevel:
+    """Measure the noisy first level of all cases of a table."""
+    (level,) = contexts.measure(
+        table.variants,
+        table.counts,
+        len(table.alphabet),
+        [rho],
+        design.case_weight,
+        draw,
+        terms.cases_per_person,
+        weigh=contexts.root_weights,
+    )
+    return level
+
+
 def frequent_variants(table: VariantCounts, budget: StageBudget, terms: Terms, draw: NoiseSource) -> dict[Variant, int]:
     """Return the variants above the threshold with their noisy counts (stage 1).
 
@@ -656,6 +731,7 @@ def residual_model(
     budget: StageBudget,
     terms: Terms,
     draw: NoiseSource,
+    preview: contexts.ContextLevel | None = None,
 ) -> list[contexts.ContextLevel]:
     """Measure the noisy levels of the cases whose variant is not frequent (stage 2).
 
@@ -664,36 +740,54 @@ def residual_model(
     table
         Variants of all true cases.
     frequent
-        The variants of stage 1, whose cases are left out.
+        The variants of stage 1, whose cases are left out, and their noisy counts.
     design, budget, terms
         Public parameters, epsilon of each stage, and privacy of the release.
     draw
         Source of the noise.
+    preview
+        A noisy first level of all cases, if there is one. Its rho is part of that of the first level.
     """
     other_cases, counts = table.without(frequent)
-    rho_of_levels = [budget.rho("model") / design.order] * design.order
-    labels, person = len(table.alphabet), terms.cases_per_person
-    part_of_two = PART_OF_TWO if terms.epsilon >= SMALL else PART_OF_TWO_BELOW
-    division = partial(divided, part_of_two=part_of_two)
+    whole = budget.rho("model")
+    rho_of_levels = [whole / design.order] * design.order
+    if preview is not None:
+        rho_of_levels[0] -= whole * PART_OF_PREVIEW
+        preview = contexts.less(preview, frequent, design.case_weight, contexts.root_weights)
+    parts = PARTS if terms.epsilon >= SMALL else PARTS_BELOW
     return contexts.measure(
         other_cases,
         counts,
-        labels,
+        len(table.alphabet),
         rho_of_levels,
         design.case_weight,
         draw,
-        person,
-        division,
+        terms.cases_per_person,
+        partial(divided, parts=parts_of(parts, design.order)),
         weigh=contexts.root_weights,
+        earlier=preview,
     )
 
 
-def divided(level: contexts.ContextLevel, rhos: Sequence[Fraction], part_of_two: Fraction) -> list[Fraction]:
+def parts_of(parts: tuple[Fraction, ...], order: int) -> tuple[Fraction, ...]:
+    """Return parts for contexts of two labels on, for a model whose longest context has `order` labels.
+
+    The last one has the parts of all contexts that would be longer.
+    """
+    n_levels = order - 1
+    if n_levels >= len(parts):
+        return parts
+    if n_levels == 0:
+        return ()
+    return (*parts[: n_levels - 1], sum(parts[n_levels - 1 :], start=Fraction(0)))
+
+
+def divided(level: contexts.ContextLevel, rhos: Sequence[Fraction], parts: Sequence[Fraction]) -> list[Fraction]:
     """Divide the rho that a noisy first level has left.
 
-    The number of steps that a cell holds on average decides, in scales of the noise, after noise that contradicts a
-    flow is taken out. Below `STEPS_A_CELL` the first level is measured again with all of the rest. Below
-    `SURE_STEPS_A_CELL` it shares the rest with contexts of two labels. Otherwise all longer contexts are measured.
+    The number of steps that a cell holds on average decides (`steps_a_cell`). Below `STEPS_A_CELL` the first level is
+    measured again with all of the rest. Below `SURE_STEPS_A_CELL` it shares the rest with longer contexts. Otherwise
+    the longer contexts have all of it.
 
     Parameters
     ----------
@@ -701,8 +795,8 @@ def divided(level: contexts.ContextLevel, rhos: Sequence[Fraction], part_of_two:
         The noisy first level; nothing else is read.
     rhos
         The rho of each level, that of the first one included.
-    part_of_two
-        Part of the whole for contexts of two labels if there are no longer ones.
+    parts
+        Parts of the whole for contexts of two labels on, if they share the rest with the first level.
 
     Returns
     -------
@@ -711,15 +805,23 @@ def divided(level: contexts.ContextLevel, rhos: Sequence[Fraction], part_of_two:
         what is left.
     """
     left = sum(rhos[1:], start=Fraction(0))
+    steps = steps_a_cell(level)
+    if steps < STEPS_A_CELL:
+        return [left]
+    if steps < SURE_STEPS_A_CELL:
+        longer = [sum(rhos) * part for part in parts]
+        return [left - sum(longer), *longer]
+    return [Fraction(0), *rhos[1:]]
+
+
+def steps_a_cell(level: contexts.ContextLevel) -> float:
+    """Return how many steps a cell of a noisy first level holds on average, in scales of its noise.
+
+    Noise that contradicts a flow is taken out first; cells that hold no steps then do not count.
+    """
     cells = thinned(level).cells
     n_cells = max(int(np.count_nonzero(cells)), 1)
-    steps_a_cell = float(cells.sum()) / (float(level.scale[0]) * n_cells)
-    if steps_a_cell < STEPS_A_CELL:
-        return [left]
-    if steps_a_cell < SURE_STEPS_A_CELL:
-        of_two = sum(rhos) * part_of_two
-        return [left - of_two, of_two]
-    return [Fraction(0), *rhos[1:]]
+    return float(cells.sum()) / (float(level.scale[0]) * n_cells)
 
 
 @content_free()
@@ -777,7 +879,7 @@ class CandidateList:
         cells = [nearby(near, counts, np.full(len(counts), scale))]
         for order, level in enumerate(levels, start=1):
             cells.append(follows(near, level, bound, contexts.root_weights, frequent, order))
-        return fit(near, cells, draw, weight_of_prior(scale, levels))
+        return fit(near, cells, draw, weight_of_prior(scale))
 
 
 def candidate_list(
@@ -827,21 +929,6 @@ def candidate_list(
     return CandidateList(listed, extended, drawn, pool, drop)
 
 
-def first_level_price(n_levels: int, *, is_small: bool) -> float:
-    """Return the factor of the price of the first level, by the number of levels that were measured.
-
-    Parameters
-    ----------
-    n_levels
-        Number of levels.
-    is_small
-        Whether epsilon is below `SMALL`.
-    """
-    if not is_small:
-        return LARGE_EPSILON_PRICE
-    return 1.0 if n_levels == 1 else SMALL_EPSILON_PRICE
-
-
 def model_sample(
     levels: Sequence[contexts.ContextLevel], design: Design, draw: NoiseSource, *, is_small: bool
 ) -> tuple[dict[Variant, int], float, int]:
@@ -871,15 +958,14 @@ def model_sample(
     pool : int
         How many draws are weighted, and how many the cases of candidates are spread over.
     """
-    price = first_level_price(len(levels), is_small=is_small)
+    price = SMALL_EPSILON_PRICE if is_small else LARGE_EPSILON_PRICE
     first = thinned(levels[0], price)
 
     def draw_from(of_model: Sequence[contexts.ContextLevel]) -> tuple[dict[Variant, int], float, int]:
         drawn = contexts.Model.of(of_model).sample(design.sample, design.max_length, draw)
         pool = pool_size(drawn)
         if is_small:
-            # Most rare traces of one level alone are of noise here, so a larger pool of them brings nothing nearer.
-            pool = POOL if len(levels) == 1 else min(pool, SMALL_EPSILON_POOL)
+            pool = min(pool, SMALL_EPSILON_POOL)
         cases = contexts.cases(first, drawn, design.case_weight, contexts.root_weights)
         return *like_level(drawn, cases, levels[0], design, draw, pool), pool
 
@@ -898,13 +984,8 @@ def model_sample(
     return draw_from(in_steps)
 
 
-def weight_of_prior(scale: float, levels: Sequence[contexts.ContextLevel]) -> float:
-    """Return the weight of the prior in the last fit, `FAITH` or less, for noise of the weights of a scale.
-
-    A single level may hold hardly more than noise (`divided`), so it does not lessen the weight.
-    """
-    if len(levels) == 1:
-        return FAITH
+def weight_of_prior(scale: float) -> float:
+    """Return the weight of the prior in the last fit, `FAITH` or less, for noise of the weights of a scale."""
     return FAITH * min(SURE_SCALE / scale, 1.0)
 
 

@@ -306,6 +306,46 @@ def test_what_is_left_of_the_rhos_is_divided_as_the_rule_says() -> None:
     assert [scale for scale, _ in source.asked] == pytest.approx([6 * UNIT / (2 * rho) ** 0.5 for rho in rhos])
 
 
+def test_two_measurements_weigh_as_their_rhos() -> None:
+    """Nine times the rho has a third of the noise, and nine tenths of the mean, in each row."""
+    keys = np.arange(2, dtype=np.int64)
+    one = ContextLevel(keys, np.asarray([[10, -20], [30, 0]]), np.asarray([3.0, 4.0]))
+    other = ContextLevel(keys, np.asarray([[110, 80], [30, 8]]), np.asarray([1.0, 4.0]))
+    both = contexts.together(one, other)
+    assert both.contexts.tolist() == [0, 1]
+    assert both.cells.tolist() == [[100, 70], [30, 4]]
+    assert both.scale.tolist() == pytest.approx([0.9**0.5, 8**0.5])
+
+
+def test_a_level_without_counted_variants_is_that_of_the_other_cases() -> None:
+    """All cases less some of them, by the number that is counted; nothing is taken away if none is counted."""
+    rho = [Fraction(10**6)]
+    weigh = contexts.root_weights
+    (of_all,) = contexts.measure(VARIANTS, COUNTS, 2, rho, 3, EqualNoise(seed=3), weigh=weigh)
+    (of_others,) = contexts.measure(VARIANTS[1:], COUNTS[1:], 2, rho, 3, EqualNoise(seed=3), weigh=weigh)
+    left = contexts.less(of_all, {VARIANTS[0]: int(COUNTS[0])}, 3, weigh)
+    assert left.cells.tolist() == of_others.cells.tolist()
+    assert left.scale.tolist() == of_all.scale.tolist()
+    assert contexts.less(of_all, {}, 3, weigh) is of_all
+
+
+def test_an_earlier_first_level_counts_as_much_as_its_noise_allows() -> None:
+    """It is averaged with the first level, before the rest is divided; only the new one draws."""
+    earlier = measure(VARIANTS, COUNTS, 2, [Fraction(1, 100)], 3, EqualNoise(600, seed=3), 2)[0]
+    source, seen = EqualNoise(seed=3), []
+
+    def rest(level: ContextLevel, rhos: Sequence[Fraction]) -> list[Fraction]:
+        seen.append(level)
+        return [Fraction(0)]
+
+    (level,) = measure(VARIANTS, COUNTS, 2, [Fraction(2, 100), Fraction(1)], 3, source, 2, rest, earlier=earlier)
+    true = measure(VARIANTS, COUNTS, 2, [Fraction(2, 100)], 3, EqualNoise(seed=3), 2)[0]
+    assert (level.cells - true.cells == 200).all()
+    assert level.scale.tolist() == pytest.approx([6 * UNIT / (2 * 0.03) ** 0.5 / 2**0.5] * 3)
+    assert seen[0].cells.tolist() == level.cells.tolist()
+    assert len(source.asked) == 1
+
+
 def test_a_long_level_of_too_many_cells_is_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its rho is not spent; as many cells as the limit are measured, and shorter levels have another limit."""
     rhos = [Fraction(10**6)] * 3

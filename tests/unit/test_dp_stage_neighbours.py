@@ -62,6 +62,7 @@ def test_each_stage_has_its_neighbours_and_its_claim() -> None:
         ("stage variants: a variant of one person", with_delta),
         ("stage variants: a case of a frequent variant", with_delta),
         ("stages variants and model: a case that decides which cases the model sees", with_delta),
+        ("preview: a case that decides whether variants are counted", with_delta),
         ("stage model: a trace longer than any", with_delta),
         ("stage weights: the only case near a candidate", pure),
         ("stage weights: a case near a frequent candidate", pure),
@@ -241,6 +242,22 @@ def test_a_trace_longer_than_any() -> None:
         | {"A C is open"}
         | around("A C then A", 199 * back, scale)
     )
+
+
+def test_a_case_that_decides_whether_variants_are_counted() -> None:
+    """Without noise in the preview one case of A B more is enough: variants are counted, and the noise of the first
+    level is another one. The model has three quarters of the Gaussian rho, and a 24th of that is the preview's."""
+    whole = zcdp.rho_of(EPSILON, DELTA / 2)  # the threshold of variants has the other half of delta
+    one, other, asked = shown("preview")
+    preview, again = (zcdp.scale_of(rho, 3 * UNIT) for rho in (whole * 3 / 4 / 24, whole * (1 - Fraction(3, 4) / 24)))
+    assert asked == [(preview, 16), (again, 16)]
+    least = neighbours._Preview.of(EPSILON, DELTA, noise.simulated(1)).least_cases
+    in_scales = least * 3 / 2 * UNIT / (preview / 2**0.5)
+    assert 1 + math.log(4) / 2**0.5 <= in_scales < 1 + math.log(4) / 2**0.5 + 3 / 2 * UNIT / (preview / 2**0.5)
+    ((without_levels, without_scale),) = [event for event in one if isinstance(event[0], int)]  # type: ignore[index]
+    assert (without_levels, without_scale) == (1, round(zcdp.scale_of(whole, 3 * UNIT) / 2**0.5))
+    ((_, with_scale),) = [event for event in other if isinstance(event[0], int)]  # type: ignore[index]
+    assert with_scale > without_scale
 
 
 def test_the_longest_trace_has_400_events(monkeypatch: pytest.MonkeyPatch) -> None:

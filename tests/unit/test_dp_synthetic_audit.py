@@ -34,8 +34,8 @@ RUNS = 600
 
 LABEL_STAGES = ("label", "label of many", "labels at once", "near labels")
 TIME_STAGES = ("times", "times of many", "many times")
-OTHER_STAGES = ("variants", "counts", "taken", "model", "weights", "nearest")
-IN_FAST_LANE = ("label", "variants", "taken", "model", "nearest", "times")
+OTHER_STAGES = ("variants", "counts", "taken", "preview", "model", "weights", "nearest")
+IN_FAST_LANE = ("label", "variants", "taken", "preview", "model", "nearest", "times")
 """Pairs that `make fast` has as well: at least one of each stage."""
 
 
@@ -244,6 +244,26 @@ def test_longer_contexts_without_noise_of_their_own_are_caught() -> None:
     finding = audit.audit(found.pair, 1500, delta=float(DELTA), alpha=ALPHA)
     assert finding.refutes(1.0)
     assert "A C then A" in finding.witness
+
+
+def test_a_preview_without_noise_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Planted bug: true cells decide whether variants are counted, so one person does. Right noise hides her."""
+    plain = synthetic.steps_a_cell
+    true_cells = contexts.true_cells
+    true: list[np.ndarray] = []
+
+    def noted(*arguments: Any) -> np.ndarray:
+        cells = true_cells(*arguments)
+        true.append(cells.copy())
+        return cells
+
+    def of_true_cells(level: contexts.ContextLevel) -> float:
+        return plain(replace(level, cells=true[-1]))
+
+    monkeypatch.setattr(contexts, "true_cells", noted)
+    monkeypatch.setattr(synthetic, "steps_a_cell", of_true_cells)
+    finding, _ = _finding("preview", 200)
+    assert finding.refutes(1.0)
 
 
 def test_weights_without_a_cap_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:

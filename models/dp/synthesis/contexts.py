@@ -25,7 +25,7 @@ the shorter one with the weight of `SMOOTH` scales. Traces are drawn from it unt
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
@@ -221,6 +221,7 @@ def measure(
     divided: Callable[[ContextLevel, Sequence[Fraction]], Sequence[Fraction]] | None = None,
     *,
     weigh: Weigh,
+    earlier: ContextLevel | None = None,
 ) -> list[ContextLevel]:
     """Measure the noisy levels of the context model.
 
@@ -246,6 +247,9 @@ def measure(
         not given, there is no second measurement, and each level has its own rho.
     weigh
         Weights of steps: `step_weights`, or `root_weights`.
+    earlier
+        A noisy first level of the same cases, measured before. The first level is the mean of both; the rho of the
+        earlier one is none of `rhos`.
 
     Raises
     ------
@@ -262,12 +266,14 @@ def measure(
     moved = bound * UNIT * cases_per_person
     weights = weigh(steps, bound, 1) * cases_of_step
     first = _measured(steps, weights, opened, rhos[0], moved, draw)
+    if earlier is not None:
+        first = together(earlier, first)
     division: Sequence[Fraction] = [Fraction(0), *rhos[1:]]
     if divided is not None and len(rhos) > 1:
         division = divided(first, rhos)
     again, *longer = division
     if again:
-        first = _together(first, _measured(steps, weights, opened, again, moved, draw), rhos[0], again)
+        first = together(first, _measured(steps, weights, opened, again, moved, draw))
     levels = [first]
     for order, rho in enumerate(longer, start=2):
         opened = _next_contexts(levels)
@@ -307,11 +313,32 @@ def _measured(
     return ContextLevel(opened, cells, np.full(len(opened), scale / LAPLACE))
 
 
-def _together(first: ContextLevel, other: ContextLevel, rho: Fraction, rho_of_other: Fraction) -> ContextLevel:
-    """Return the mean of two measurements of one level, weighted by their rhos, which add up."""
-    part = float(rho / (rho + rho_of_other))
+def together(first: ContextLevel, other: ContextLevel) -> ContextLevel:
+    """Return the mean of two measurements of one level, weighted by their rhos: 1 / scale^2."""
+    rhos = first.scale**-2.0, other.scale**-2.0
+    part = (rhos[0] / (rhos[0] + rhos[1]))[:, None]
     cells = np.rint(part * first.cells + (1 - part) * other.cells).astype(np.int64)
-    return ContextLevel(first.contexts, cells, first.scale * part**0.5)
+    return ContextLevel(first.contexts, cells, (rhos[0] + rhos[1]) ** -0.5)
+
+
+def less(level: ContextLevel, counted: Mapping[Variant, int], bound: int, weigh: Weigh) -> ContextLevel:
+    """Return a noisy first level without the steps of some variants, by their noisy counts.
+
+    Parameters
+    ----------
+    level
+        A noisy first level of all cases.
+    counted
+        The variants, and their noisy counts.
+    bound, weigh
+        The bound B and the weights with which the level was measured.
+    """
+    if not counted:
+        return level
+    steps = VariantSteps.of(list(counted), level.labels)
+    cases_of_step = np.asarray(list(counted.values()), dtype=np.int64)[steps.variant]
+    steps_of_counted = true_cells(steps, weigh(steps, bound, 1) * cases_of_step, level.contexts, 1)
+    return replace(level, cells=level.cells - steps_of_counted)
 
 
 def true_cells(steps: VariantSteps, weights: Ints, opened: Ints, order: int) -> Ints:

@@ -6,6 +6,7 @@ Each stage is audited with all of epsilon and delta on the pair that its promise
   person with many labels that others nearly show;
 * variants: a person with a variant that nobody else has, or one more of a frequent one;
 * variants and model: a person whose case decides whether stage 1 takes a variant, and so which cases stage 2 sees;
+  a person whose case decides, below an epsilon of `synthetic.SMALL`, whether variants are counted at all;
 * model: a person whose trace is longer than any other, and holds a step that nobody else takes;
 * weights: a person whose case is the only one near its candidate, or one more near a frequent one;
 * times: a person whose step takes longer than any other, in one case, in many cases, or many times in one case.
@@ -34,7 +35,7 @@ from models.dp.noise import NoiseSource, or_secure
 from models.dp.strict import Terms
 from models.dp.synthesis import candidates, contexts, labels, times
 from models.dp.synthesis.table import VariantCounts
-from models.dp.zcdp import rho_of
+from models.dp.zcdp import rho_of, scale_of
 from models.eventlog import EventLog
 
 NAMES = ("A", "B", "C")
@@ -171,7 +172,20 @@ def _variant_pairs(epsilon: Fraction, delta: Fraction, draw: NoiseSource) -> dic
             _log("AB", common=almost_taken),
             claim,
         ),
+        "preview": _preview_pair(epsilon, delta, draw),
     }
+
+
+def _preview_pair(epsilon: Fraction, delta: Fraction, draw: NoiseSource) -> StagePair:
+    stage = _Preview.of(epsilon, delta, draw)
+    too_few = stage.least_cases - 1
+    return _stage_pair(
+        "preview: a case that decides whether variants are counted",
+        stage,
+        _log(common=too_few),
+        _log("AB", common=too_few),
+        Charge(epsilon, delta),
+    )
 
 
 def _model_and_weight_pairs(epsilon: Fraction, delta: Fraction, draw: NoiseSource) -> dict[str, StagePair]:
@@ -377,6 +391,48 @@ class _VariantsAndModel:
         # step of a case of so few steps weighs half of B (`contexts.root_weights`).
         around = 0 if frequent else (self.threshold - 1) * self.design.case_weight * contexts.UNIT // 2
         for event in _buckets("A then B", cell, float(level.scale[0]), around):
+            yield kind, event
+
+
+@dataclass(frozen=True, slots=True)
+class _Preview:
+    """Stages variants and model as below an epsilon of `synthetic.SMALL`, with noise of all of epsilon.
+
+    A release of small epsilon has more noise. Only the cases that decide are as many as the noise asks for.
+    """
+
+    terms: Terms
+    budget: synthetic.StageBudget
+    design: synthetic.Design
+    draw: NoiseSource
+
+    @classmethod
+    def of(cls, epsilon: Fraction, delta: Fraction, draw: NoiseSource) -> _Preview:
+        budget = _budget(variants=epsilon / 4, model=epsilon * 3 / 4, delta=delta)
+        design = synthetic.Design(activities=NAMES, order=2, case_weight=3)
+        return cls(Terms.of(synthetic.SMALL / 2, delta), budget, design, draw)
+
+    @property
+    def least_cases(self) -> int:
+        """Cases of A B with which the preview would have enough steps a cell if it had no noise."""
+        rho = self.budget.rho("model") * synthetic.PART_OF_PREVIEW
+        scale = scale_of(rho, self.design.case_weight * contexts.UNIT) / contexts.LAPLACE
+        # Each cell pays its price (`flows.thinned`); a step of so short a case weighs half of B.
+        price = contexts.LAPLACE * math.log(len(NAMES) + 1) / 2
+        least = (synthetic.PREVIEW_STEPS_A_CELL + price) * scale
+        return math.ceil(least / (self.design.case_weight * contexts.UNIT / 2))
+
+    def __call__(self, log: EventLog) -> Events:
+        table = VariantCounts.of(log, NAMES)
+        frequent, levels = synthetic.variants_and_model(table, self.design, self.budget, self.terms, self.draw)
+        first = levels[0]
+        # The scale shows how the rho was divided, and so whether variants were counted.
+        kind = len(levels), round(float(first.scale[0]))
+        yield kind
+        for variant in frequent:
+            yield "variant", variant
+        around = self.least_cases * self.design.case_weight * contexts.UNIT // 2
+        for event in _buckets("A then B", int(first.cells[0, 1]), float(first.scale[0]), around):
             yield kind, event
 
 

@@ -32,10 +32,10 @@ from models.dp.synthesis.spreading import Spread, pool_size
 from models.dp.synthesis.table import Variant, VariantCounts
 from models.dp.synthetic import (
     CASES_A_CELL,
-    LARGE_EPSILON_PRICE,
+    ONE_LEVEL_PRICE,
+    PRICE,
     SMALL,
     SMALL_EPSILON_POOL,
-    SMALL_EPSILON_PRICE,
     Design,
     StageBudget,
     variants_and_model,
@@ -81,7 +81,7 @@ def _round(table: VariantCounts, epsilon: str, order: int) -> dict[str, tuple[fl
     budget = StageBudget.of(terms, design)
     frequent, levels = variants_and_model(table, design, budget, terms, source)
     is_small = terms.epsilon < SMALL
-    balanced_level = thinned(levels[0], SMALL_EPSILON_PRICE if is_small else LARGE_EPSILON_PRICE)
+    balanced_level = thinned(levels[0], ONE_LEVEL_PRICE if is_small and len(levels) == 1 else PRICE)
     firsts = {"dropped": _dropped(levels[0]), "balanced": balanced_level}
     rows: dict[str, tuple[float, ...]] = {}
     for name, first in firsts.items():

@@ -124,12 +124,12 @@ PREVIEW_STEPS_A_CELL = 1.0
 preview: few or none would reach their threshold. Longer contexts would be mostly noise too, so the first level has all
 that is left."""
 
-LARGE_EPSILON_PRICE = 1.4
-"""Factor of the price of the first level (`thinned`) from `SMALL` on: traces of few and sure steps are nearer to the
-cases."""
+PRICE = 1.4
+"""Factor of the price of the first level (`thinned`): traces of few and sure steps are nearer to the cases."""
 
-SMALL_EPSILON_PRICE = 1.15
-"""The same below `SMALL`: a higher price leaves out steps that the weights cannot bring back."""
+ONE_LEVEL_PRICE = 1.15
+"""The same below `SMALL`, if the first level alone was measured: a higher price leaves out steps that the weights
+cannot bring back."""
 
 SMALL_EPSILON_POOL = 5_000
 """Most draws that cases are spread over below `SMALL`."""
@@ -958,7 +958,7 @@ def model_sample(
     pool : int
         How many draws are weighted, and how many the cases of candidates are spread over.
     """
-    price = SMALL_EPSILON_PRICE if is_small else LARGE_EPSILON_PRICE
+    price = ONE_LEVEL_PRICE if is_small and len(levels) == 1 else PRICE
     first = thinned(levels[0], price)
 
     def draw_from(of_model: Sequence[contexts.ContextLevel]) -> tuple[dict[Variant, int], float, int]:

@@ -892,7 +892,7 @@ def _of_level(level: ContextLevel, epsilon: str, sample: int) -> tuple[dict[tupl
     [("0.49", 1.1, False), ("0.49", 1.2, True), ("0.5", 1.3, False), ("0.5", 1.5, True)],
 )
 def test_a_cell_costs_more_from_an_epsilon_of_a_half_on(epsilon: str, prices: float, is_kept: bool) -> None:
-    """A step is in the model if it has more than 1.15 prices below that epsilon, and 1.4 prices from there on."""
+    """A step is in a model of one level if it has more than 1.15 prices below that epsilon, and 1.4 from there on."""
     scale = 100 * UNIT
     price = 2**0.5 * math.log(3) / 2 * scale
     sure, rare = 1_000 * UNIT, round(prices * price)
@@ -945,6 +945,18 @@ def test_longer_contexts_are_those_of_a_model_of_numbers_of_steps(monkeypatch: p
     assert in_steps[1].contexts.tolist() == levels[1].contexts.tolist()
     monkeypatch.undo()
     assert len(_models_of(levels[:1], monkeypatch)) == 1
+
+
+@pytest.mark.parametrize(("prices", "is_kept"), [(1.3, False), (1.5, True)])
+def test_below_an_epsilon_of_a_half_a_cell_costs_more_with_longer_contexts(prices: float, is_kept: bool) -> None:
+    """1.4 prices, as from there on; the contexts hold no step."""
+    scale = 100 * UNIT
+    sure, rare = 1_000 * UNIT, round(prices * 2**0.5 * math.log(3) / 2 * scale)
+    first = _level([[0, 0, sure], [0, 0, rare], [sure, rare, 0]], scale)
+    second = ContextLevel(np.zeros(0, dtype=np.int64), np.zeros((0, 3), dtype=np.int64), np.zeros(0))
+    design = Design(activities=("a", "b"), sample=2_000)
+    drawn, _, _ = synthetic.model_sample([first, second], design, EqualNoise(seed=7), is_small=True)
+    assert set(drawn) == ({(0,), (1,)} if is_kept else {(0,)})
 
 
 def test_the_cells_of_a_release_are_dropped_as_its_list_says(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -136,7 +136,7 @@ def main() -> None:
     parser.add_argument("--engine", default="duckdb", choices=["embedded", "duckdb", "spark"])
     parser.add_argument("--memory", default="1GB", help="of the engine")
     parser.add_argument("--mechanism", choices=["tlkc", "identity"], default="tlkc")
-    parser.add_argument("--folder", type=Path, help="where the grown logs and the releases lie, not in memory")
+    parser.add_argument("--folder", type=Path, help="folder of the grown logs and of the releases (on disk)")
     parser.add_argument("--measure", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--json", action="store_true")
     chosen = parser.parse_args()

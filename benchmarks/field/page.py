@@ -248,7 +248,7 @@ on BPIC 2012. There DFG errors alone are measured: replay takes minutes a model,
   is that of its table or of the traces drawn from it, whichever is less. Traces are random walks over its table.
 * **DPIM** (Schulze et al. 2024, arXiv 2407.04595) runs as its authors ship it (Schulze-M/DPIM at d99a160, MIT
   licence, with pm4py 2.2.31), with their bounds and thresholds. It gives up with a chance of .01 after each tree that
-  it rejects: such releases have no model. Read in its code, not audited: the bounds of the number of pairs lie around
+  it rejects: such releases have no model. Read in its code, not audited: the bounds of the number of pairs are around
   the true number (Sepsis has 135 pairs, its bounds are 120 and 150), and no epsilon is paid for them; noise for the
   fitness supposes that a case moves it by at most 1 / cases, but the fitness is a quotient of sums over all events,
   which a long case moves by more; its noise is drawn in floats. On BPIC 2012 its authors state no figure under privacy.

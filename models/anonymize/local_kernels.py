@@ -1,6 +1,6 @@
 """Compiled loops of local suppression: which events of each trace stay under a list of bans.
 
-The traces of all rows lie one after the other, and so do the bans:
+The traces of all rows are stored one after the other, and so do the bans:
 
     starts       0      3    5        row r has the positions starts[r] .. starts[r + 1] - 1
     codes        2 0 1  0 2           item at each position

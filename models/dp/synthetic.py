@@ -755,6 +755,7 @@ def residual_model(
         rho_of_levels[0] -= whole * PART_OF_PREVIEW
         preview = contexts.less(preview, frequent, design.case_weight, contexts.root_weights)
     parts = PARTS if terms.epsilon >= SMALL else PARTS_BELOW
+    rhos_if_unsure = [whole * part for part in parts_of(parts, design.order)]
     return contexts.measure(
         other_cases,
         counts,
@@ -763,7 +764,7 @@ def residual_model(
         design.case_weight,
         draw,
         terms.cases_per_person,
-        partial(divided, parts=parts_of(parts, design.order)),
+        partial(divided, rhos_if_unsure=rhos_if_unsure),
         weigh=contexts.root_weights,
         earlier=preview,
     )
@@ -782,7 +783,9 @@ def parts_of(parts: tuple[Fraction, ...], order: int) -> tuple[Fraction, ...]:
     return (*parts[: n_levels - 1], sum(parts[n_levels - 1 :], start=Fraction(0)))
 
 
-def divided(level: contexts.ContextLevel, rhos: Sequence[Fraction], parts: Sequence[Fraction]) -> list[Fraction]:
+def divided(
+    level: contexts.ContextLevel, rhos: Sequence[Fraction], rhos_if_unsure: Sequence[Fraction]
+) -> list[Fraction]:
     """Divide the rho that a noisy first level has left.
 
     The number of steps that a cell holds on average decides (`steps_a_cell`). Below `STEPS_A_CELL` the first level is
@@ -795,8 +798,8 @@ def divided(level: contexts.ContextLevel, rhos: Sequence[Fraction], parts: Seque
         The noisy first level; nothing else is read.
     rhos
         The rho of each level, that of the first one included.
-    parts
-        Parts of the whole for contexts of two labels on, if they share the rest with the first level.
+    rhos_if_unsure
+        The rho of each level of longer contexts, if they share the rest with the first level.
 
     Returns
     -------
@@ -809,8 +812,7 @@ def divided(level: contexts.ContextLevel, rhos: Sequence[Fraction], parts: Seque
     if steps < STEPS_A_CELL:
         return [left]
     if steps < SURE_STEPS_A_CELL:
-        longer = [sum(rhos) * part for part in parts]
-        return [left - sum(longer), *longer]
+        return [left - sum(rhos_if_unsure), *rhos_if_unsure]
     return [Fraction(0), *rhos[1:]]
 
 

@@ -78,7 +78,7 @@ def moved(view: memoryview) -> bytearray:
 
 
 def release(view: memoryview) -> None:
-    """Return the pages that lie wholly in a view to the operating system, if they are scratch memory.
+    """Return the pages that are wholly in a view to the operating system, if they are scratch memory.
 
     The bytes are lost, so the caller must have read them.
     """

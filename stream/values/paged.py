@@ -1,6 +1,6 @@
 """Arrays in files that nobody else can open: memory that the operating system can take back.
 
-The columns of a cut are read by one step after the other, and mostly lie still in between. In the heap they are in
+The columns of a cut are read by one step after the other, and are seldom needed in between. In the heap they are in
 memory all the time. Here they are in a file that has no name and is mapped into the process: a step reads them as it
 reads every array, and the system drops pages that it needs elsewhere. A process that is killed leaves no file.
 """
@@ -59,7 +59,7 @@ HEAP = Heap()
 
 @dataclass(frozen=True, slots=True)
 class ColumnFiles:
-    """Makes arrays in files without a name in `folder`, on whose disk they lie (implements `ColumnPlace`)."""
+    """Makes arrays in files without a name in `folder`, whose disk holds them (implements `ColumnPlace`)."""
 
     folder: Path
 

@@ -680,7 +680,7 @@ def _level(cells: list[list[int]], scale: float) -> ContextLevel:
 
 def _divided(cells: list[list[int]], scale: float) -> list[Fraction]:
     """Divide a rho of 12 evenly over three levels, and return what a first level leaves of it."""
-    return synthetic.divided(_level(cells, scale), [Fraction(4)] * 3, [Fraction(1, 4), Fraction(1, 6)])
+    return synthetic.divided(_level(cells, scale), [Fraction(4)] * 3, [Fraction(3), Fraction(2)])
 
 
 def test_the_rho_that_is_left_is_divided_by_the_steps_of_a_cell() -> None:
@@ -698,8 +698,8 @@ def test_the_rho_that_is_left_is_divided_by_the_steps_of_a_cell() -> None:
     assert _divided([[0, 0], [0, 0]], scale) == [8]
     assert _divided([[-9_000, 0], [0, round(paid)]], scale) == [8]
     two = _level([[3_000, 0], [0, 3_000]], scale)
-    assert synthetic.divided(two, [Fraction(6), Fraction(6)], [Fraction(1, 3)]) == [2, 4]
-    assert synthetic.divided(two, [Fraction(6), Fraction(6)], [Fraction(1, 2)]) == [0, 6]
+    assert synthetic.divided(two, [Fraction(6), Fraction(6)], [Fraction(4)]) == [2, 4]
+    assert synthetic.divided(two, [Fraction(6), Fraction(6)], [Fraction(6)]) == [0, 6]
 
 
 def test_the_longest_contexts_have_the_parts_of_all_that_are_longer() -> None:

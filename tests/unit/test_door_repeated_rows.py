@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import warnings
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -23,6 +25,20 @@ def frame_of(n_copies: int, n_events: int = 400, note: bool = False) -> pd.DataF
     rows = [(f"c{event // 4}", "abcd"[event % 4], BEGIN + timedelta(hours=event)) for event in range(n_events)]
     frame = pd.DataFrame([*rows, *rows[:n_copies]], columns=["case", "activity", "time"])
     return frame.assign(note=range(len(frame))) if note else frame
+
+
+def test_copies_in_xes_are_counted_without_pandas(tmp_path: Path) -> None:
+    """Its import takes half a second and 75 MB, which each command on XES would pay."""
+    frame = frame_of(40)
+    frame.to_csv(tmp_path / "log.csv", index=False)
+    write_log(read_log(tmp_path / "log.csv", reading=Reading(say=[].append)), tmp_path / "log.xes")
+    program = (
+        "import sys; from connectors import read_log; from connectors.reading import Reading; said = [];"
+        f"read_log({str(tmp_path / 'log.xes')!r}, reading=Reading(say=said.append));"
+        f"print(sum({COPIES!r} in sentence for sentence in said), 'pandas' in sys.modules)"
+    )
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert run.stdout.split() == ["1", "False"]
 
 
 @pytest.mark.parametrize(

@@ -318,12 +318,16 @@ def test_two_measurements_weigh_as_their_rhos() -> None:
 
 
 def test_a_level_without_counted_variants_is_that_of_the_other_cases() -> None:
-    """All cases less some of them, by the number that is counted; nothing is taken away if none is counted."""
+    """All cases less some of them, by the number that is counted; nothing is taken away if none is counted.
+
+    A step that the counted variant repeats weighs as in the first level.
+    """
     rho = [Fraction(10**6)]
     weigh = contexts.root_weights
-    (of_all,) = contexts.measure(VARIANTS, COUNTS, 2, rho, 3, EqualNoise(seed=3), weigh=weigh)
-    (of_others,) = contexts.measure(VARIANTS[1:], COUNTS[1:], 2, rho, 3, EqualNoise(seed=3), weigh=weigh)
-    left = contexts.less(of_all, {VARIANTS[0]: int(COUNTS[0])}, 3, weigh)
+    variants: list[tuple[int, ...]] = [(0, 0, 0, 1), (1,)]
+    (of_all,) = contexts.measure(variants, COUNTS, 2, rho, 3, EqualNoise(seed=3), weigh=weigh)
+    (of_others,) = contexts.measure(variants[1:], COUNTS[1:], 2, rho, 3, EqualNoise(seed=3), weigh=weigh)
+    left = contexts.less(of_all, {variants[0]: int(COUNTS[0])}, 3, weigh)
     assert left.cells.tolist() == of_others.cells.tolist()
     assert left.scale.tolist() == of_all.scale.tolist()
     assert contexts.less(of_all, {}, 3, weigh) is of_all

@@ -593,11 +593,11 @@ def test_the_model_sees_the_cases_that_were_not_taken() -> None:
 
 
 def _previewed(
-    cases: int, others: int, shares: Shares, order: int
+    cases: int, others: int, shares: Shares, order: int, epsilon: str = "0.49"
 ) -> tuple[dict[tuple[int, ...], int], list[ContextLevel], tuple[list[float], float, float]]:
-    """Return stages 1 and 2 of cases "ab" and others "b" at epsilon .49, and the rhos of the noise of the model."""
+    """Return stages 1 and 2 of cases "ab" and others "b", and the rhos of the noise of the model."""
     source, design = EqualNoise(seed=7), Design(activities=("a", "b"), order=order, case_weight=3, shares=shares)
-    terms = Terms.of("0.49", "0.1", 2)
+    terms = Terms.of(epsilon, "0.1", 2)
     budget = StageBudget.of(terms, design)
     table = VariantCounts.of(_log(*["ab"] * cases, *["b"] * others), "ab")
     frequent, levels = synthetic.variants_and_model(table, design, budget, terms, source)
@@ -655,6 +655,7 @@ def test_a_release_without_variants_has_no_larger_privacy_loss(
     either, without = budget, budget.without_variants()
     assert without.rho("model") == either.rho("model") + either.rho("variants")
     assert without.pure("weights") == either.pure("weights")
+    assert (without.variants, without.delta_variants) == (0, 0)
     larger = either.composition(terms, design).distance * (1 + Fraction(1, 10**14))
     assert without.composition(terms, design).distance <= larger
     sensitivity = design.case_weight * UNIT * cases
@@ -664,6 +665,12 @@ def test_a_release_without_variants_has_no_larger_privacy_loss(
     ]
     whole = gaussian_distance(scale_of(without.rho("model"), sensitivity), sensitivity)
     assert sum(parts) <= whole * (1 + Fraction(1, 10**14))
+
+
+def test_from_an_epsilon_of_a_half_on_there_is_no_preview() -> None:
+    """The first measurement has the whole rho of the first level."""
+    _, _, (rhos, whole, _) = _previewed(20, 40, SHARES_BELOW, 2, epsilon="0.5")
+    assert rhos[0] == pytest.approx(whole / 2)
 
 
 def test_without_a_share_for_variants_there_is_no_preview() -> None:

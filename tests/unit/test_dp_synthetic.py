@@ -641,7 +641,7 @@ def test_a_preview_is_part_of_the_first_level_of_the_cases_whose_variant_is_not_
 def test_a_release_without_variants_has_no_larger_privacy_loss(
     epsilon: Fraction, variants: Fraction, cases: int, bounds: bool
 ) -> None:
-    """Whatever the shares: the pair of its Gaussian stages is no farther, and those of the other stages are the same.
+    """With any shares the pair of its Gaussian stages is no farther, and those of the other stages are the same.
 
     What is measured in two parts, the preview and the rest, has no farther a pair than one measurement. Scales are
     floats that are rounded up: the margin of `exact_gain`, a part in 10^9, covers what that may add.

@@ -101,19 +101,19 @@ CASES_A_CELL = 2.0
 would hold a good part of the release."""
 
 STEPS_A_CELL = 1.6
-"""Contexts of two labels are counted if a pair of labels has at least so many steps on average, in scales
-of the noise. With fewer steps the cells of these contexts would hold more noise than steps."""
+"""Longer contexts are counted if a pair of labels has at least so many steps on average, in scales of the noise.
+With fewer steps the cells of these contexts would hold more noise than steps."""
 
 SURE_STEPS_A_CELL = 5.7
-"""Longer contexts are counted too from here on. With fewer steps, a second measurement of the first level brings more
-than they do."""
+"""From here on longer contexts have all of the rho that the first level leaves. With fewer steps they share it with a
+second measurement of the first level (`PARTS`, `PARTS_BELOW`)."""
 
 PARTS = (Fraction(1, 3),)
-"""Parts of the rho of the model for contexts of two labels, and of three, below `SURE_STEPS_A_CELL`."""
+"""Parts of the rho of the model for contexts of two labels on, below `SURE_STEPS_A_CELL`: none for three labels."""
 
 PARTS_BELOW = (Fraction(3, 10), Fraction(1, 5))
-"""The same below `SMALL`: with half of it for contexts of two labels and none for three, the similarity of BPIC 2012 at
-epsilon .1 is .009 less."""
+"""The same below `SMALL`, for two labels and for three. With half of the rho for two labels and none for three, the
+similarity of BPIC 2012 at epsilon .1 is .009 less."""
 
 PART_OF_PREVIEW = Fraction(1, 24)
 """Part of the rho of the model, below `SMALL`, for a first measurement of the first level of all cases. It decides
@@ -393,7 +393,8 @@ class StageBudget:
         """Return the noise of all stages; all numbers are public.
 
         The levels of the model count as one measurement of the whole rho. Several measurements have a wider
-        noise each, and together a smaller loss.
+        noise each, and together a smaller loss. A release that counts no variants has the loss of
+        `without_variants`, which is no larger.
         """
         person = terms.cases_per_person
         drawn = []
@@ -753,7 +754,8 @@ def residual_model(
     rho_of_levels = [whole / design.order] * design.order
     if preview is not None:
         rho_of_levels[0] -= whole * PART_OF_PREVIEW
-        preview = contexts.less(preview, frequent, design.case_weight, contexts.root_weights)
+        # The other cases are what noisy counts of the frequent variants leave of all cases.
+        preview = contexts.without_counted(preview, frequent, design.case_weight, contexts.root_weights)
     parts = PARTS if terms.epsilon >= SMALL else PARTS_BELOW
     rhos_if_unsure = [whole * part for part in parts_of(parts, design.order)]
     return contexts.measure(
@@ -771,9 +773,16 @@ def residual_model(
 
 
 def parts_of(parts: tuple[Fraction, ...], order: int) -> tuple[Fraction, ...]:
-    """Return parts for contexts of two labels on, for a model whose longest context has `order` labels.
+    """Return the parts of a model whose contexts have at most `order` labels.
 
-    The last one has the parts of all contexts that would be longer.
+    Its longest contexts have the parts of all that would be longer.
+
+    Parameters
+    ----------
+    parts
+        Parts of the rho for contexts of two labels, of three, and so on.
+    order
+        Labels of the longest context.
     """
     n_levels = order - 1
     if n_levels >= len(parts):
@@ -820,6 +829,11 @@ def steps_a_cell(level: contexts.ContextLevel) -> float:
     """Return how many steps a cell of a noisy first level holds on average, in scales of its noise.
 
     Noise that contradicts a flow is taken out first; cells that hold no steps then do not count.
+
+    Parameters
+    ----------
+    level
+        A noisy first level; its cells have one scale.
     """
     cells = thinned(level).cells
     n_cells = max(int(np.count_nonzero(cells)), 1)

@@ -327,10 +327,10 @@ def test_a_level_without_counted_variants_is_that_of_the_other_cases() -> None:
     variants: list[tuple[int, ...]] = [(0, 0, 0, 1), (1,)]
     (of_all,) = contexts.measure(variants, COUNTS, 2, rho, 3, EqualNoise(seed=3), weigh=weigh)
     (of_others,) = contexts.measure(variants[1:], COUNTS[1:], 2, rho, 3, EqualNoise(seed=3), weigh=weigh)
-    left = contexts.less(of_all, {variants[0]: int(COUNTS[0])}, 3, weigh)
+    left = contexts.without_counted(of_all, {variants[0]: int(COUNTS[0])}, 3, weigh)
     assert left.cells.tolist() == of_others.cells.tolist()
     assert left.scale.tolist() == of_all.scale.tolist()
-    assert contexts.less(of_all, {}, 3, weigh) is of_all
+    assert contexts.without_counted(of_all, {}, 3, weigh) is of_all
 
 
 def test_an_earlier_first_level_counts_as_much_as_its_noise_allows() -> None:

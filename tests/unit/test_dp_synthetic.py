@@ -717,7 +717,7 @@ def test_the_longest_contexts_have_the_parts_of_all_that_are_longer() -> None:
 
 
 @pytest.mark.parametrize(("epsilon", "parts"), [("0.49", [0.3, 0.2]), ("0.5", [1 / 3])])
-def test_longer_contexts_have_a_third_or_below_an_epsilon_of_a_half_a_half(epsilon: str, parts: list[float]) -> None:
+def test_the_parts_of_longer_contexts_follow_from_epsilon(epsilon: str, parts: list[float]) -> None:
     """Of the rho of the model, by the noise that is drawn: a first level of 4 scales a cell, which is not sure. A third
     for contexts of two labels; or three tenths for these, and a fifth for those of three."""
     source, design = EqualNoise(seed=7), Design(activities=("a",), order=3, case_weight=1)

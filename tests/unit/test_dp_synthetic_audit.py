@@ -247,7 +247,7 @@ def test_longer_contexts_without_noise_of_their_own_are_caught() -> None:
 
 
 def test_a_preview_without_noise_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Planted bug: true cells decide whether variants are counted, so one person does. Right noise hides her."""
+    """Planted bug: true cells decide whether variants are counted, so one person decides."""
     plain = synthetic.steps_a_cell
     true_cells = contexts.true_cells
     true: list[np.ndarray] = []

@@ -321,7 +321,7 @@ def together(first: ContextLevel, other: ContextLevel) -> ContextLevel:
     return ContextLevel(first.contexts, cells, (rhos[0] + rhos[1]) ** -0.5)
 
 
-def less(level: ContextLevel, counted: Mapping[Variant, int], bound: int, weigh: Weigh) -> ContextLevel:
+def without_counted(level: ContextLevel, counted: Mapping[Variant, int], bound: int, weigh: Weigh) -> ContextLevel:
     """Return a noisy first level without the steps of some variants, by their noisy counts.
 
     Parameters

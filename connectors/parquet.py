@@ -302,7 +302,7 @@ def write(log: EventLog, path: Path, metadata: Mapping[str, Any] | None = None, 
                 writer.write_table(part)
 
 
-def table(log: EventLog, metadata: Mapping[str, Any] | None = None, *, durations: bool = False) -> pa.Table:
+def table(log: EventLog, metadata: Mapping[str, Any] | None = None) -> pa.Table:
     """Return the table that `write` writes.
 
     Parameters
@@ -311,10 +311,8 @@ def table(log: EventLog, metadata: Mapping[str, Any] | None = None, *, durations
         The log.
     metadata
         Entries of the file's metadata, as JSON.
-    durations
-        Whether times are written as durations since the start of their case.
     """
-    return next(_tables(log, metadata, durations=durations, rows=max(log.n_events, 1)))
+    return next(_tables(log, metadata, durations=False, rows=max(log.n_events, 1)))
 
 
 def _tables(

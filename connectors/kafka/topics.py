@@ -160,16 +160,18 @@ def _common_config(source: Source) -> dict[str, str]:
     return config
 
 
+ADMIN_TIMEOUT_MS = 20_000
+"""Wait for an answer of the broker. A broker that takes longer is reported as away."""
+
+
 @contextmanager
-def admin(source: Source, timeout: float = 20.0) -> Iterator[Any]:
+def admin(source: Source) -> Iterator[Any]:
     """Open a kafka-python admin client; a broker that is away or refuses us is one clear line.
 
     Parameters
     ----------
     source
         Configuration of the broker.
-    timeout
-        Seconds to wait for an answer.
 
     Raises
     ------
@@ -182,8 +184,8 @@ def admin(source: Source, timeout: float = 20.0) -> Iterator[Any]:
         client = KafkaAdminClient(
             bootstrap_servers=source.servers,
             client_id="veilstream-admin",
-            request_timeout_ms=int(timeout * 1000),
-            bootstrap_timeout_ms=int(timeout * 1000),
+            request_timeout_ms=ADMIN_TIMEOUT_MS,
+            bootstrap_timeout_ms=ADMIN_TIMEOUT_MS,
             **source.security.kafka_python(),
         )
         try:

@@ -476,10 +476,10 @@ def _value_by_groups(tables, state, depth, begin, end, n, method, first_row, ste
 # --- Minima over all candidates ---
 
 
-def enumerated_minima(
-    valuer: CandidateValuer, bk_length: int, minimum: Minimum, exactly: bool | None = None
-) -> tuple[Ints, Codes]:
+def enumerated_minima(valuer: CandidateValuer, bk_length: int, minimum: Minimum) -> tuple[Ints, Codes]:
     """Return the minima over every candidate, for methods whose values may grow when bk is extended.
+
+    For `reference` only bk of length bk_length count, as in the authors' program.
 
     Parameters
     ----------
@@ -487,8 +487,6 @@ def enumerated_minima(
         The method, at one n.
     bk_length, minimum
         As `anonymity`.
-    exactly
-        Whether only bk of length bk_length count, as in the authors' program. None: for `reference` alone.
 
     Returns
     -------
@@ -497,11 +495,9 @@ def enumerated_minima(
     best, worst = no_incumbents(bk_length)
     floor = FLOOR[minimum]
     is_reference = valuer.method == "reference"
-    if exactly is None:
-        exactly = is_reference
     for codes, values in enumerate_all(valuer, bk_length):
         ms1, ms2, f, c, b = values.T.astype(np.int64)
-        valid = codes[:, -1] >= 0 if exactly else codes[:, 0] >= 0
+        valid = codes[:, -1] >= 0 if is_reference else codes[:, 0] >= 0
         in_both = valid & (ms1 > 0) & (ms2 > 0)
         in_one = valid & ((ms1 > 0) | (ms2 > 0))
         # The authors' program drops a bk with an empty matching set, for KA too.

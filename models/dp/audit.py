@@ -270,9 +270,8 @@ def seen_epsilon(
     alpha: float = 0.01,
     events: int = EVENTS,
     steps: int = 1,
-    sure: float = SURE,
 ) -> float | None:
-    """Return the least true epsilon of a step with which `audit` refutes a claim.
+    """Return the least true epsilon of a step with which `audit` refutes a claim, with probability `SURE`.
 
     The excess of the result over the claim is the least fault that the audit detects.
 
@@ -286,8 +285,6 @@ def seen_epsilon(
         The claimed delta of all steps together.
     steps
         Changes between the two logs.
-    sure
-        Probability with which the audit refutes the claim at the result.
 
     Returns
     -------
@@ -300,12 +297,12 @@ def seen_epsilon(
     is n on one log and n - 1 on the other. With a = e^(-epsilon steps) its probability is 1 / (1 + a) on the first log
     and a / (1 + a) on the other. No event of such a mechanism reveals more at so few runs. It is assumed that the first
     half of the runs chooses this event, which fails only if `events` others reveal as much. Each of the two counts may
-    be off with probability (1 - sure) / 2.
+    be off with probability (1 - SURE) / 2.
     """
     from scipy.special import expit
     from scipy.stats import binom
 
-    half, error, rare = runs // 2, alpha / (4 * events), (1.0 - sure) / 2.0
+    half, error, rare = runs // 2, alpha / (4 * events), (1.0 - SURE) / 2.0
 
     def refuted(epsilon: float) -> bool:
         chance_with_other = float(expit(-epsilon * steps))

@@ -133,24 +133,22 @@ def positive(value: Any, name: str = "epsilon") -> Fraction:
     return number
 
 
-def probability(value: Any, name: str = "delta_dp") -> Fraction:
+def probability(value: Any) -> Fraction:
     """Read a number by `exact`; it must be strictly between 0 and 1.
 
     Parameters
     ----------
     value
-        The number as it is written.
-    name
-        Name of the setting, for messages.
+        The number as it is written: a delta_dp.
 
     Raises
     ------
     InputError
         If it is no number, or not between 0 and 1.
     """
-    number = positive(value, name)
+    number = positive(value, "delta_dp")
     if number >= 1:
-        raise InputError(f"{name} must be strictly between 0 and 1")
+        raise InputError("delta_dp must be strictly between 0 and 1")
     return number
 
 

@@ -137,35 +137,11 @@ class Rule:
         return Draw(kind, Fraction(self.scale), Fraction(cases_per_person), delta)
 
 
-def rule(scale: float, endless: int, delta: Fraction, cases: int, cells: int = 1) -> Rule:
-    """Return the rule that lets more counts through, by public terms alone.
+def rule_of(epsilon: Fraction, delta: Fraction, cases_per_person: int = 1) -> Rule:
+    """Return the rule of variants that lets more counts through, by public terms alone.
 
     Truncated noise is used if its least count is below that of noise without an end, and enough draws are within its
     reach.
-
-    Parameters
-    ----------
-    scale
-        Scale of the Laplace noise of one count.
-    endless
-        Least count that leaves if the noise has no end.
-    delta
-        The delta that the noise may spend.
-    cases
-        By how much a person may change one count.
-    cells
-        Number of counts that a person may change by so much.
-    """
-    if cases / scale > MOST_STEPS:
-        return Rule(scale, endless, None)
-    reach = truncated.reach(scale, delta, cases, cells)
-    if reach + 1 >= endless or truncated.kept(scale, reach) < truncated.LEAST_KEPT:
-        return Rule(scale, endless, None)
-    return Rule(scale, reach + 1, reach)
-
-
-def rule_of(epsilon: Fraction, delta: Fraction, cases_per_person: int = 1) -> Rule:
-    """Return the rule of variants.
 
     Parameters
     ----------
@@ -180,7 +156,13 @@ def rule_of(epsilon: Fraction, delta: Fraction, cases_per_person: int = 1) -> Ru
         If a parameter is out of its range, or the noise does not fit 64 bits.
     """
     endless = threshold(epsilon, delta, cases_per_person)
-    return rule(scale_for(cases_per_person, epsilon), endless, delta, cases_per_person)
+    scale = scale_for(cases_per_person, epsilon)
+    if cases_per_person / scale > MOST_STEPS:
+        return Rule(scale, endless, None)
+    reach = truncated.reach(scale, delta, cases_per_person)
+    if reach + 1 >= endless or truncated.kept(scale, reach) < truncated.LEAST_KEPT:
+        return Rule(scale, endless, None)
+    return Rule(scale, reach + 1, reach)
 
 
 def release_counts(

@@ -79,19 +79,21 @@ def checked_scale(scale: float, term: str = "epsilon (amun: delta)") -> float:
     return float(scale)
 
 
-def grid_down(epsilons: npt.NDArray[np.float64], steps: int = 200) -> npt.NDArray[np.float64]:
+GRID_STEPS = 200
+"""Distinct epsilons up to which none is rounded. More cost time: the first draw of each scale is slow."""
+
+
+def grid_down(epsilons: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     """Round each epsilon down to a value of a geometric grid.
 
-    The grid has at most `steps` + 1 values, from the least epsilon to the largest. A smaller epsilon has more noise,
-    never less. The grid saves time: the first draw of each scale costs the library as much as twenty further ones. Up
-    to `steps` distinct values stay as they are.
+    The grid has at most `GRID_STEPS` + 1 values, from the least epsilon to the largest. A smaller epsilon has more
+    noise, never less. The grid saves time: the first draw of each scale costs the library as much as twenty further
+    ones. Up to `GRID_STEPS` distinct values stay as they are.
 
     Parameters
     ----------
     epsilons
         float64[n], all above 0.
-    steps
-        Distinct values up to which nothing is rounded.
 
     Returns
     -------
@@ -99,9 +101,9 @@ def grid_down(epsilons: npt.NDArray[np.float64], steps: int = 200) -> npt.NDArra
         float64[n], none above its epsilon.
     """
     distinct = np.unique(epsilons)
-    if len(distinct) <= steps:
+    if len(distinct) <= GRID_STEPS:
         return epsilons
-    grid = np.geomspace(distinct[0], distinct[-1], steps + 1)
+    grid = np.geomspace(distinct[0], distinct[-1], GRID_STEPS + 1)
     grid[0], grid[-1] = distinct[0], distinct[-1]
     return np.asarray(grid[np.searchsorted(grid, epsilons, side="right") - 1], dtype=np.float64)
 

@@ -42,25 +42,23 @@ instead."""
 
 
 @lru_cache(maxsize=256)
-def reach(scale: float, delta: Fraction, cases: int = 1, cells: int = 1) -> int:
+def reach(scale: float, delta: Fraction, cases: int = 1) -> int:
     """Return the least k, exactly for that float scale.
 
     Parameters
     ----------
     cases : int
-        By how much a person may change one count.
-    cells : int
-        Number of counts that a person may change so; delta is of all of it together.
+        By how much a person may change all counts together.
     """
-    if not 0 < delta < 1 or cases < 1 or cells < 1:
-        raise InputError("a reach needs 0 < delta_dp < 1, and at least one case and one count")
+    if not 0 < delta < 1 or cases < 1:
+        raise InputError("a reach needs 0 < delta_dp < 1, and at least one case")
     with decimal.localcontext() as context:
         context.prec = DIGITS
         exact = Fraction(scale)
         step = Decimal(exact.denominator) / Decimal(exact.numerator)
         a = (-step).exp()
         steps = ((step * cases).exp() - 1) / (step.exp() - 1)
-        each = Decimal(delta.numerator) / Decimal(delta.denominator) / (steps * cells) * (1 - _SLACK)
+        each = Decimal(delta.numerator) / Decimal(delta.denominator) / steps * (1 - _SLACK)
         power = each * (1 + a) / (1 - a + 2 * each * a)  # P(k) <= d is a^k (1 - a + 2 d a) <= d (1 + a)
         return int((-power.ln() / step).to_integral_value(decimal.ROUND_CEILING))
 

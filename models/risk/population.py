@@ -95,9 +95,11 @@ class Copula:
     information_error: float
 
 
-def population_uniqueness(
-    log: EventLog, attributes: Sequence[str], size: int, *, runs: int = 5, seed: int = 0
-) -> Population:
+RUNS = 5
+"""Simulated populations that are averaged."""
+
+
+def population_uniqueness(log: EventLog, attributes: Sequence[str], size: int, *, seed: int = 0) -> Population:
     """Estimate the share of persons that the named case attributes single out in a population.
 
     Parameters
@@ -108,62 +110,55 @@ def population_uniqueness(
         Case attributes that are known.
     size
         Persons of the population, at least the cases of the log.
-    runs
-        Simulated populations that are averaged.
     seed
         Seed of the simulation.
 
     Raises
     ------
     InputError
-        If there is no attribute or no case, the size is out of range, or there is no run.
+        If there is no attribute or no case, or the size is out of range.
     """
     if not attributes:
         raise InputError("population uniqueness needs at least one case attribute")
     if not log.n_cases:
         raise InputError("the log has no cases; uniqueness has no meaning")
     codes = np.stack([_ordered(log.case_values(name)) for name in attributes], axis=1)
-    return estimate(codes, size, runs, seed)
+    return estimate(codes, size, seed)
 
 
-def estimate(codes: Ints, size: int, runs: int = 5, seed: int = 0) -> Population:
+def estimate(codes: Ints, size: int, seed: int = 0) -> Population:
     """Estimate population uniqueness from coded records.
 
     Parameters
     ----------
     codes
         int64[n, d], codes in the order of the values, 0 to k - 1 in each column.
-    size, runs, seed
+    size, seed
         As of `population_uniqueness`.
 
     Raises
     ------
     InputError
-        If the size is out of range, or there is no run.
+        If the size is out of range.
     """
     sample = len(codes)
     if size < sample:
         raise InputError(f"population = {size} is smaller than the {sample} cases of the log, which are a part of it")
     if size > MOST:
         raise InputError(f"population = {size} is more than the {MOST:,} persons that can be simulated")
-    if runs < 1:
-        raise InputError(f"runs = {runs}: at least one run is needed")
     rng = np.random.default_rng(seed)
     model = fit(codes, rng)
-    shares = np.asarray([_unique_share(model, size, rng) for _ in range(runs)])
+    shares = np.asarray([_unique_share(model, size, rng) for _ in range(RUNS)])
     sample_share = _unique_share_of(_keys(codes, model))
-    resampled = float(np.mean([_unique_share(model, sample, rng) for _ in range(runs)]))
+    resampled = float(np.mean([_unique_share(model, sample, rng) for _ in range(RUNS)]))
     chance = np.minimum(probabilities(model, codes, rng), 1 - 1e-12)
     # A record is unique if none of the `size - 1` other persons has its values.
     unique_by_record = np.exp((size - 1) * np.log1p(-chance))
-    unique_sd = 0.0
-    if runs > 1:
-        unique_sd = float(shares.std(ddof=1))
     return Population(
         size=size,
-        runs=runs,
+        runs=RUNS,
         unique_mean=float(shares.mean()),
-        unique_sd=unique_sd,
+        unique_sd=float(shares.std(ddof=1)),
         sample_unique=sample_share,
         record_unique=float(np.mean(unique_by_record)),
         fit_error=abs(resampled - sample_share),

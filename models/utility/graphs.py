@@ -239,6 +239,10 @@ def _mean_error(first: Floats, second: Floats) -> float:
     return math.fsum(np.abs(first - second)) / len(first) if len(first) else 0.0
 
 
+SLOWEST = 5
+"""Slowest edges of each log that `bottlenecks` compares."""
+
+
 @dataclass(frozen=True, slots=True)
 class Bottlenecks:
     """Mean hours of the edges of a source and of its release.
@@ -252,7 +256,7 @@ class Bottlenecks:
     rank_correlation
         Spearman's correlation of the mean hours of shared edges. None below three edges, and without variation.
     top, of
-        Of so many (`of`) slowest edges of the source, `top` are among as many slowest ones of the release.
+        Of so many (`of`, at most 5) slowest edges of the source, `top` are among as many slowest ones of the release.
     """
 
     edges_original: int
@@ -263,7 +267,7 @@ class Bottlenecks:
     of: int
 
 
-def bottlenecks(original: EventLog, released: EventLog, of: int = 5) -> Bottlenecks:
+def bottlenecks(original: EventLog, released: EventLog) -> Bottlenecks:
     """Compare mean durations of edges (section 6.4).
 
     The original is projected on the activities that the release has, and both graphs are annotated with the mean
@@ -273,14 +277,12 @@ def bottlenecks(original: EventLog, released: EventLog, of: int = 5) -> Bottlene
     ----------
     original, released
         The two logs.
-    of
-        How many of the slowest edges of each log are compared.
     """
     original_means = _means(directly_follows(project(original, released)))
     released_means = _means(directly_follows(released))
     shared = sorted(original_means.keys() & released_means.keys(), key=repr)
-    slow_in_original = _slowest(original_means, of)
-    slow_in_both = slow_in_original & _slowest(released_means, of)
+    slow_in_original = _slowest(original_means)
+    slow_in_both = slow_in_original & _slowest(released_means)
     means_of_both = [(original_means[edge], released_means[edge]) for edge in shared]
     pairs = np.asarray(means_of_both, dtype=np.float64).reshape(-1, 2)
     return Bottlenecks(
@@ -323,8 +325,8 @@ def _means(graph: DirectlyFollowsGraph) -> dict[Edge, float]:
     return {edge: graph.hours[edge] / count for edge, count in graph.count.items()}
 
 
-def _slowest(means: Mapping[Edge, float], of: int) -> set[Edge]:
-    return set(sorted(means, key=lambda edge: (-means[edge], repr(edge)))[:of])
+def _slowest(means: Mapping[Edge, float]) -> set[Edge]:
+    return set(sorted(means, key=lambda edge: (-means[edge], repr(edge)))[:SLOWEST])
 
 
 def _spearman(pairs: Floats) -> float | None:

@@ -41,8 +41,8 @@ class Ledger(Protocol):
     def append(self, entry: Kind) -> Kind:
         """Make `entry` durable and return the entry that counts: itself, or the earlier one with its key."""
 
-    def entries(self, publication: str | None = None) -> Iterator[Entry]:
-        """Return all entries in order, of one publication or of all."""
+    def entries(self) -> Iterator[Entry]:
+        """Return all entries in order."""
 
     def count(self) -> int:
         """Return the number of entries: a checkpoint stores it, so that an older ledger is recognised."""
@@ -142,11 +142,9 @@ class SqliteLedger:
             self._view.take(kept)
         return kept
 
-    def entries(self, publication: str | None = None) -> Iterator[Entry]:
-        """Return all entries in order, of one publication or of all."""
-        rows = self._db.execute(
-            "SELECT body FROM entries WHERE ?1 IS NULL OR publication = ?1 ORDER BY id", (publication,)
-        ).fetchall()
+    def entries(self) -> Iterator[Entry]:
+        """Return all entries in order."""
+        rows = self._db.execute("SELECT body FROM entries ORDER BY id").fetchall()
         return (read_entry(body) for (body,) in rows)
 
     def count(self) -> int:

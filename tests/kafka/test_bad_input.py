@@ -244,7 +244,7 @@ def test_wrong_credentials_are_one_line(tmp_path: Path) -> None:
                 with admin(source) as client:
                     assert client.list_topics() is not None
             else:
-                with pytest.raises(VeilstreamError, match=r"source\.security") as error, admin(source, 8):
+                with pytest.raises(VeilstreamError, match=r"source\.security") as error, admin(source):
                     pass
                 assert password not in str(error.value)
                 assert error.value.exit_code == 1  # to the client it looks like a broker that is away

@@ -126,7 +126,7 @@ def test_what_does_not_belong_is_one_line_without_the_secret(
     """A wrong password, an expired token, a broker of an unknown authority, no client certificate, a forged one."""
     files = {"wrong": "not-the-password", "expired": unsecured_token(USER, -60)}
     table = tables(secure, tmp_path)[way]
-    with admin(_source(secure, way, table), 10) as client:
+    with admin(_source(secure, way, table)) as client:
         assert client.list_topics() is not None  # the same settings without the change
     for key, value in change.items():
         if value in ("stranger", "forged-cert", "forged-key"):
@@ -138,7 +138,7 @@ def test_what_does_not_belong_is_one_line_without_the_secret(
             table[key] = f"{tmp_path}/{value}"
     with (
         pytest.raises(VeilstreamError, match=r"^broker 127\.0\.0\.1:\d+: ") as error,
-        admin(_source(secure, way, table), 4),
+        admin(_source(secure, way, table)),
     ):
         pass
     assert "source.security" in str(error.value)

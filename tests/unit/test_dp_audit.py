@@ -11,7 +11,17 @@ import numpy as np
 import pytest
 
 from models.dp import amun, audit, counts, noise, strict
-from models.dp.audit import EVENTS, Finding, NeighbourPair, group_delta, lower_bound, power, seen_epsilon, upper_bound
+from models.dp.audit import (
+    EVENTS,
+    SURE,
+    Finding,
+    NeighbourPair,
+    group_delta,
+    lower_bound,
+    power,
+    seen_epsilon,
+    upper_bound,
+)
 from models.dp.counts import NoisyCounts
 from models.dp.neighbours import DURATIONS, HOUR, Stage, count_pairs, observed, pairs
 from models.errors import BoundError, InputError
@@ -297,18 +307,18 @@ def test_many_runs_are_counted_in_parts() -> None:
 @pytest.mark.parametrize(
     ("runs", "claimed", "keys"),
     [
-        (20_000, 1.0, {"delta": 0.01, "alpha": 0.001, "events": 2, "steps": 2, "sure": 0.8}),
-        (3001, 0.1, {"delta": 0.0, "alpha": 0.05, "events": 9, "steps": 1, "sure": 0.99}),
+        (20_000, 1.0, {"delta": 0.01, "alpha": 0.001, "events": 2, "steps": 2}),
+        (3001, 0.1, {"delta": 0.0, "alpha": 0.05, "events": 9, "steps": 1}),
         (2000, 1.0, {}),
     ],
 )
 def test_the_least_excess_that_is_seen(runs: int, claimed: float, keys: dict[str, Any]) -> None:
-    """Within 2e-6: there the event that is reported as seldom as `sure` allows, on both logs, refutes the claim, and
+    """Within 2e-6: there the event that is reported as seldom as `SURE` allows, on both logs, refutes the claim, and
     below it does not; by the binomial distribution and by Clopper-Pearson intervals, as quantiles of a beta."""
     from scipy.stats import beta, binom
 
-    terms = {"delta": 0.0, "alpha": 0.01, "events": EVENTS, "steps": 1, "sure": 0.95, **keys}
-    half, rare, error = runs // 2, (1 - terms["sure"]) / 2, terms["alpha"] / (4 * terms["events"])
+    terms = {"delta": 0.0, "alpha": 0.01, "events": EVENTS, "steps": 1, **keys}
+    half, rare, error = runs // 2, (1 - SURE) / 2, terms["alpha"] / (4 * terms["events"])
 
     def bound(epsilon: float) -> float:
         below = 1 / (1 + math.exp(epsilon * terms["steps"]))

@@ -292,7 +292,6 @@ def test_the_grid_has_two_hundred_steps_from_the_least_to_the_largest() -> None:
     assert np.all(found <= values)
     assert np.all(values <= found * step * (1 + 1e-12))
     assert (found[0], found[-1]) == (values[0], values[-1])
-    assert len(np.unique(noise.grid_down(values, steps=10))) == 11
     gap = np.append(np.geomspace(0.3, 1.0, 1000), 7.1)  # steps are those of the whole range, also if nothing is
     assert len(np.unique(noise.grid_down(gap))) == 1 + 1 + int(np.log(1.0 / 0.3) / np.log(step))
 

@@ -80,14 +80,12 @@ def test_independent_columns_give_the_product_formula() -> None:
 
 
 def test_bad_input_and_columns_of_one_value() -> None:
-    """N below the sample, no attribute and no run are named; a constant column singles nobody out."""
+    """N below the sample, and no attribute are named; a constant column singles nobody out."""
     log = EventLog.from_traces([("a", "x"), ("b", "x"), ("c", "x")], "S")
     with pytest.raises(InputError, match="3 cases"):
         population_uniqueness(log, ["S"], 2)
     with pytest.raises(InputError, match="attribute"):
         population_uniqueness(log, [], 10)
-    with pytest.raises(InputError, match="runs"):
-        population_uniqueness(log, ["S"], 10, runs=0)
     assert population_uniqueness(log, ["S"], 10).unique_mean == 0.0
 
 

@@ -108,11 +108,21 @@ def test_bottlenecks_compare_on_the_activities_that_are_left() -> None:
 
 
 def test_bottlenecks_turned_around() -> None:
-    """The slowest edge of three becomes the fastest and the reverse: rank correlation -1, none of the top 1 shared."""
+    """The slowest edge of three becomes the fastest and the reverse: rank correlation -1."""
     here = EventLog.from_events(["1"] * 4, list("abcd"), np.asarray([0, 1, 3, 6]) * HOUR, unit="ns")
     there = EventLog.from_events(["1"] * 4, list("abcd"), np.asarray([0, 3, 5, 6]) * HOUR, unit="ns")
-    found = bottlenecks(here, there, of=1)
-    assert (found.rank_correlation, found.top, found.of) == (pytest.approx(-1.0), 0, 1)
+    found = bottlenecks(here, there)
+    assert (found.rank_correlation, found.top, found.of) == (pytest.approx(-1.0), 3, 3)
+
+
+def test_bottlenecks_of_more_edges_than_are_compared() -> None:
+    """Of six edges the slowest of the source is the fastest of the release: four of its five slowest are shared."""
+    slowest_last = np.cumsum([0, 1, 2, 3, 4, 5, 6]) * HOUR
+    slowest_first = np.cumsum([0, 2, 3, 4, 5, 6, 1]) * HOUR
+    here = EventLog.from_events(["1"] * 7, list("abcdefg"), slowest_last, unit="ns")
+    there = EventLog.from_events(["1"] * 7, list("abcdefg"), slowest_first, unit="ns")
+    found = bottlenecks(here, there)
+    assert (found.top, found.of) == (4, 5)
 
 
 @pytest.mark.parametrize("seed", range(40))

@@ -336,11 +336,6 @@ def constant_per_case(column: Column, starts: Ints) -> tuple[Column, int | None]
 def sorted_by_time(log: EventLog) -> EventLog:
     """Return the log with the events of each case in time order; ties keep their order.
 
-    Parameters
-    ----------
-    log
-        The log.
-
     Returns
     -------
     EventLog

@@ -403,11 +403,6 @@ def flat_columns(log: EventLog) -> dict[str, Column]:
 
     They have one row per event, case by case.
 
-    Parameters
-    ----------
-    log
-        The log.
-
     Returns
     -------
     dict

@@ -142,13 +142,7 @@ class Inspection:
     commands: list[str] = field(default_factory=list)
 
     def names(self, role: str) -> list[str]:
-        """Return the attributes with a proposed role, by their names in the log.
-
-        Parameters
-        ----------
-        role
-            The role.
-        """
+        """Return the attributes with a proposed role, by their names in the log."""
         return [column.name.removeprefix(CASE_PREFIX) for column in self.columns if column.role == role]
 
 

@@ -31,11 +31,6 @@ class ZonelessError(ValueError):
 def zone(name: str | None) -> tzinfo | None:
     """Return the time zone of an IANA name, or None for None.
 
-    Parameters
-    ----------
-    name
-        The name.
-
     Raises
     ------
     InputError

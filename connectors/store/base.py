@@ -541,11 +541,6 @@ def _write_durably(path: Path, writer: Writer, ops: FileOps) -> FileEntry:
 def check_name(name: str) -> str:
     """Return a name that a folder or file can have.
 
-    Parameters
-    ----------
-    name
-        The name.
-
     Raises
     ------
     InputError
@@ -616,13 +611,7 @@ def publication_names(names: Iterable[str]) -> list[str]:
 
 
 def folder_names(folder: Path) -> list[str]:
-    """Return the names of the folders inside a folder; none if it does not exist.
-
-    Parameters
-    ----------
-    folder
-        The folder.
-    """
+    """Return the names of the folders inside a folder; none if it does not exist."""
     if not folder.is_dir():
         return []
     return [entry.name for entry in folder.iterdir() if entry.is_dir()]

@@ -123,13 +123,6 @@ class FolderBlobs:
         """Create or replace an object, durably and at once.
 
         OSError of the disk passes through.
-
-        Parameters
-        ----------
-        name
-            Name of the object, with its folder.
-        body
-            Its bytes.
         """
         path = self._path(name)
         self._folder(path.parent)
@@ -147,13 +140,7 @@ class FolderBlobs:
             self._ops.fsync(path.parent)
 
     def get(self, name: str) -> bytes | None:
-        """Return the bytes of an object, or None if it does not exist.
-
-        Parameters
-        ----------
-        name
-            Name of the object, with its folder.
-        """
+        """Return the bytes of an object, or None if it does not exist."""
         try:
             return self._path(name).read_bytes()
         except FileNotFoundError:
@@ -174,13 +161,7 @@ class FolderBlobs:
         return sorted(f"{folder}/{name}" for name in file_names if not name.endswith(ASIDE))
 
     def delete(self, name: str) -> None:
-        """Remove an object. Do nothing if it does not exist.
-
-        Parameters
-        ----------
-        name
-            Name of the object, with its folder.
-        """
+        """Remove an object. Do nothing if it does not exist."""
         self._path(name).unlink(missing_ok=True)
         if self._path(name).parent.is_dir():
             self._ops.fsync(self._path(name).parent)
@@ -212,13 +193,6 @@ class UrlBlobs:
     def put(self, name: str, body: bytes) -> None:
         """Create or replace an object.
 
-        Parameters
-        ----------
-        name
-            Name of the object, with its folder.
-        body
-            Its bytes.
-
         Raises
         ------
         InputError
@@ -234,26 +208,14 @@ class UrlBlobs:
             ) from None
 
     def get(self, name: str) -> bytes | None:
-        """Return the bytes of an object, or None if it does not exist.
-
-        Parameters
-        ----------
-        name
-            Name of the object, with its folder.
-        """
+        """Return the bytes of an object, or None if it does not exist."""
         try:
             return bytes(self._fs.cat_file(self._path(name)))
         except FileNotFoundError:
             return None
 
     def names(self, folder: str) -> list[str]:
-        """Return the names of the objects directly in a folder, sorted.
-
-        Parameters
-        ----------
-        folder
-            Name of the folder.
-        """
+        """Return the names of the objects directly in a folder, sorted."""
         self._fs.invalidate_cache()
         try:
             entries = self._fs.ls(self._path(folder), detail=True)
@@ -263,12 +225,6 @@ class UrlBlobs:
         return sorted(f"{folder}/{name}" for name in files)
 
     def delete(self, name: str) -> None:
-        """Remove an object. Do nothing if it does not exist.
-
-        Parameters
-        ----------
-        name
-            Name of the object, with its folder.
-        """
+        """Remove an object. Do nothing if it does not exist."""
         if self.get(name) is not None:
             self._fs.rm_file(self._path(name))

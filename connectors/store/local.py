@@ -48,23 +48,11 @@ class LocalStore(Store):
         return self._folder(publication) / release_name(sequence)
 
     def staging_folder(self, publication: str) -> Path:
-        """Return the folder next to the releases: a rename makes a release visible.
-
-        Parameters
-        ----------
-        publication
-            Name of the publication.
-        """
+        """Return the folder next to the releases: a rename makes a release visible."""
         return self._folder(publication)
 
     def location(self, publication: str, sequence: int) -> str:
-        """Return the folder of a release, whether it exists or not.
-
-        Parameters
-        ----------
-        publication, sequence
-            Name of the publication, and number of the release.
-        """
+        """Return the folder of a release, whether it exists or not."""
         return str(self._release(publication, sequence))
 
     def _make_visible(
@@ -91,11 +79,6 @@ class LocalStore(Store):
         """Return whether a folder of the release's name exists.
 
         A folder of another program counts: the rename must not hide it.
-
-        Parameters
-        ----------
-        publication, sequence
-            Name of the publication, and number of the release.
         """
         return os.path.lexists(self._release(publication, sequence))
 
@@ -104,24 +87,11 @@ class LocalStore(Store):
         return publication_names(folder_names(self.root / PUBLIC))
 
     def releases(self, publication: str) -> list[int]:
-        """Return the numbers of the visible releases, ascending.
-
-        Parameters
-        ----------
-        publication
-            Name of the publication.
-        """
+        """Return the numbers of the visible releases, ascending."""
         return release_numbers(folder_names(self._folder(publication)))
 
     def file_bytes(self, publication: str, sequence: int, name: str) -> bytes:
         """Return a file of a visible release.
-
-        Parameters
-        ----------
-        publication, sequence
-            Name of the publication, and number of the release.
-        name
-            Name of the file.
 
         Raises
         ------

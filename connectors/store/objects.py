@@ -55,23 +55,11 @@ class ObjectStore(Store):
         return f"{self._folder(publication)}/{release_name(sequence)}"
 
     def staging_folder(self, publication: str) -> Path:
-        """Return the local folder from which releases are uploaded.
-
-        Parameters
-        ----------
-        publication
-            Name of the publication.
-        """
+        """Return the local folder from which releases are uploaded."""
         return self.private / "staging" / check_name(publication)
 
     def location(self, publication: str, sequence: int) -> str:
-        """Return the URL of a release's objects.
-
-        Parameters
-        ----------
-        publication, sequence
-            Name of the publication, and number of the release.
-        """
+        """Return the URL of a release's objects."""
         return str(self._fs.unstrip_protocol(self._release(publication, sequence)))
 
     def _make_visible(
@@ -109,13 +97,7 @@ class ObjectStore(Store):
             raise InputError(f"{location}: cannot be written (no such bucket or container); make it first") from None
 
     def exists(self, publication: str, sequence: int) -> bool:
-        """Return whether the manifest of the release exists.
-
-        Parameters
-        ----------
-        publication, sequence
-            Name of the publication, and number of the release.
-        """
+        """Return whether the manifest of the release exists."""
         return bool(self._fs.exists(f"{self._release(publication, sequence)}/{MANIFEST}"))
 
     def publications(self) -> list[str]:
@@ -123,13 +105,7 @@ class ObjectStore(Store):
         return publication_names(self._names_in(f"{self._root}/{PUBLIC}"))
 
     def releases(self, publication: str) -> list[int]:
-        """Return the numbers of the releases whose manifest exists, ascending.
-
-        Parameters
-        ----------
-        publication
-            Name of the publication.
-        """
+        """Return the numbers of the releases whose manifest exists, ascending."""
         numbers = release_numbers(self._names_in(self._folder(publication)))
         return [number for number in numbers if self.exists(publication, number)]
 
@@ -143,20 +119,7 @@ class ObjectStore(Store):
         return [entry.rstrip("/").rpartition("/")[2] for entry in entries]
 
     def file_bytes(self, publication: str, sequence: int, name: str) -> bytes:
-        """Return a file of a visible release.
-
-        Parameters
-        ----------
-        publication, sequence
-            Name of the publication, and number of the release.
-        name
-            Name of the file.
-
-        Raises
-        ------
-        InputError
-            If it is missing.
-        """
+        """Return a file of a visible release."""
         try:
             return bytes(self._fs.cat_file(f"{self._release(publication, sequence)}/{name}"))
         except FileNotFoundError as error:

@@ -216,13 +216,7 @@ class AnyLinkerTables:
         return RUN_BYTES * runs + ITEM_BYTES * items + self._attack.table.n_bytes
 
     def worst(self, n: int) -> list[tuple[Any, ...]] | None:
-        """Return the background knowledge that attains the minima, or None if no linker joins the pair.
-
-        Parameters
-        ----------
-        n
-            Events removed from a case at most.
-        """
+        """Return the background knowledge that attains the minima, or None if no linker joins the pair."""
         valuer = self._valuer(n)
         if not valuer.base.exists:
             return None
@@ -230,15 +224,7 @@ class AnyLinkerTables:
         return [tuple(bk) for bk in result.worst.values() if bk]
 
     def cracks(self, n: int, bk: tuple[Any, ...]) -> PairCracks:
-        """Return the cracks by sensitive value of one candidate.
-
-        Parameters
-        ----------
-        n
-            Events removed from a case at most.
-        bk
-            Symbols of the candidate.
-        """
+        """Return the cracks by sensitive value of one candidate."""
         return pair_cracks(self._valuer(n), bk)
 
     def _valuer(self, n: int) -> CandidateValuer:
@@ -279,27 +265,13 @@ class IdentityTables:
         return self._links.nbytes + ITEM_BYTES * len(self._pair.known_variants.items) + self._table.n_bytes
 
     def worst(self, n: int) -> list[tuple[Any, ...]] | None:
-        """Return the background knowledge that attains the minima.
-
-        Parameters
-        ----------
-        n
-            Events removed from a case at most.
-        """
+        """Return the background knowledge that attains the minima."""
         loose = self._links[:0]  # an unchanged record never leaves a matching set
         result = true_linker_minima(self._pair, self._table, self._links, loose, n, self._bk_length, "realisable")
         return [tuple(bk) for bk in result.worst.values() if bk]
 
     def cracks(self, n: int, bk: tuple[Any, ...]) -> PairCracks:
-        """Return the cracks by sensitive value of one candidate.
-
-        Parameters
-        ----------
-        n
-            Events removed from a case at most.
-        bk
-            Symbols of the candidate.
-        """
+        """Return the cracks by sensitive value of one candidate."""
         is_inside = unmatched(self._table, encode(self._pair, bk)) <= n
         inside1, inside2 = (is_inside[rows.known_variant] for rows in (self._pair.earlier, self._pair.later))
         size1, size2 = _sizes(self._pair, inside1, inside2)
@@ -332,27 +304,13 @@ class PairInSeries:
         self._cracks: dict[tuple[int, tuple[Any, ...]], PairCracks] = {}
 
     def worst(self, n: int) -> list[tuple[Any, ...]] | None:
-        """Return the background knowledge that attains the minima, or None if no linker joins the pair.
-
-        Parameters
-        ----------
-        n
-            Events removed from a case at most.
-        """
+        """Return the background knowledge that attains the minima, or None if no linker joins the pair."""
         if n not in self._worst:
             self._worst[n] = self._tables().worst(n)
         return self._worst[n]
 
     def cracks(self, n: int, bk: tuple[Any, ...]) -> PairCracks:
-        """Return the cracks by sensitive value of one candidate.
-
-        Parameters
-        ----------
-        n
-            Events removed from a case at most.
-        bk
-            Symbols of the candidate.
-        """
+        """Return the cracks by sensitive value of one candidate."""
         if (n, bk) not in self._cracks:
             self._cracks[n, bk] = self._tables().cracks(n, bk)
         return self._cracks[n, bk]
@@ -441,7 +399,6 @@ def series(
     known: Callable[[Any], Any] | None = None,
     taxonomy: Mapping[Any, Any] | None = None,
     foreign: bool = False,
-    most_candidates: int = FEW,
 ) -> SeriesAnonymity:
     """Return the least numbers left by optimal micro attacks and compositions over all releases, for each n.
 
@@ -454,8 +411,6 @@ def series(
         Simple logs, in order of publication.
     bk_length, n, known, taxonomy, foreign
         As `correspondence.anonymity`.
-    most_candidates
-        If there are at most so many candidates, all are tried.
 
     Raises
     ------
@@ -473,7 +428,7 @@ def series(
     for i, j in combinations(range(len(releases)), 2):
         make = partial(any_linker_tables, releases[i], releases[j], bk_length, ns, known, taxonomy, foreign)
         pairs[i, j] = PairInSeries(make)
-    return series_of(len(releases), pairs, bk_length, ns, most_candidates)
+    return series_of(len(releases), pairs, bk_length, ns, FEW)
 
 
 def document(
@@ -530,8 +485,10 @@ def series_of(
         Number of releases.
     pairs
         Each pair by the indices of its releases, earlier one first. All pairs have the symbols of all releases.
-    bk_length, ns, most_candidates
+    bk_length, ns
         As of `series`; `ns` ascends.
+    most_candidates
+        If there are at most so many candidates, all are tried; otherwise only the worst ones of every pair.
     """
     return SeriesAnonymity(releases, [_result(pairs, n, bk_length, most_candidates) for n in ns])
 

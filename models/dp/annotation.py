@@ -122,11 +122,6 @@ class AnnotatedLog:
 def annotate(log: EventLog) -> AnnotatedLog:
     """Annotate a log without empty cases.
 
-    Parameters
-    ----------
-    log
-        The log.
-
     Raises
     ------
     InputError

@@ -154,11 +154,6 @@ def default_event_attributes(log: EventLog) -> tuple[str, ...]:
     """Return the attributes recorded at nearly every event and not constant, the resource too.
 
     On Sepsis: the department `org:group`, and no laboratory value.
-
-    Parameters
-    ----------
-    log
-        The log.
     """
     names = [RESOURCE] if _informative(log.resource) else []
     return (*names, *(name for name, column in log.event_attributes.items() if _informative(column)))
@@ -201,11 +196,6 @@ def by_resource(log: EventLog) -> EventLog:
 
     Events without a resource belong to nobody and are left out, and so are case attributes, which describe the old
     cases.
-
-    Parameters
-    ----------
-    log
-        The log.
 
     Raises
     ------
@@ -257,23 +247,11 @@ class PointCoder:
         self.size = 0
 
     def raw_events(self, log: EventLog) -> list[Whole]:
-        """Return for each column, [E]: the value codes of each event; times are ticks of the resolution.
-
-        Parameters
-        ----------
-        log
-            The log.
-        """
+        """Return for each column, [E]: the value codes of each event; times are ticks of the resolution."""
         return [self._event_column(log, name) for name in self.view.event]
 
     def raw_cases(self, log: EventLog) -> list[Whole]:
-        """Return for each case attribute, [C]: the value codes of each case.
-
-        Parameters
-        ----------
-        log
-            The log.
-        """
+        """Return for each case attribute, [C]: the value codes of each case."""
         return [self._stable(f"case {name}", log.case_values(name)) for name in self.view.case]
 
     def forget(self) -> None:

@@ -164,13 +164,7 @@ def _step(net: Any, final: Any) -> Callable[[Any, str], State | None]:
 
 
 def as_frame(log: EventLog) -> pd.DataFrame:
-    """Build the frame that pm4py reads: control flow only, times are the position in the trace.
-
-    Parameters
-    ----------
-    log
-        The log.
-    """
+    """Build the frame that pm4py reads: control flow only, times are the position in the trace."""
     import pandas as pd
 
     return pd.DataFrame(

@@ -145,13 +145,7 @@ class Guard:
         return await handler(request)
 
     def session(self, request: web.Request) -> Session | None:
-        """Return the session of the browser's cookie.
-
-        Parameters
-        ----------
-        request
-            The request.
-        """
+        """Return the session of the browser's cookie."""
         return self.sessions.of(request.cookies.get(self.cookie, ""))
 
     async def form(self, request: web.Request) -> tuple[Session, dict[str, str]]:
@@ -179,13 +173,7 @@ WORDS = {
 
 
 def may_enter(request: web.Request) -> bool:
-    """Return whether a request needs no session: it brings the token, or is for the style sheet.
-
-    Parameters
-    ----------
-    request
-        The request.
-    """
+    """Return whether a request needs no session: it brings the token, or is for the style sheet."""
     if request.path == "/":
         return request.method == "GET" and "token" in request.query
     if request.path == "/sign-in":

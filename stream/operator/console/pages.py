@@ -21,13 +21,7 @@ COUNTS = ("seen", "exposed", "pending", "late", "cuts", "cases")
 
 
 def address_of(release: HeldRelease) -> str:
-    """Return the page of a held release.
-
-    Parameters
-    ----------
-    release
-        The release.
-    """
+    """Return the page of a held release."""
     return f"/held/{quote(release.publication, safe='')}/{release.number}"
 
 

@@ -156,13 +156,7 @@ class Flow:
 
 
 def flow_of(log: EventLog) -> Flow:
-    """Return the directly-follows counts of a log; events without an activity are not counted.
-
-    Parameters
-    ----------
-    log
-        The log.
-    """
+    """Return the directly-follows counts of a log; events without an activity are not counted."""
     edges: Counter[tuple[str, str]] = Counter()
     for (activity, next_activity), occurrences in directly_follows(log).count.items():
         edges[str(activity), str(next_activity)] = occurrences

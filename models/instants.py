@@ -38,6 +38,17 @@ INSTANTS = range(*(int(moment.astype("datetime64[ns]").astype(np.int64)) for mom
 """Nanoseconds since 1970 of these years."""
 
 
+def utc_text(seconds: float) -> str:
+    """Return a moment, in seconds since 1970, as text: ISO 8601 in UTC, to the second.
+
+    Examples
+    --------
+    >>> utc_text(1_600_000_000.9)
+    '2020-09-13T12:26:40+00:00'
+    """
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
+
+
 class TimeColumnError(InputError):
     """A time that cannot be converted.
 

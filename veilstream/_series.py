@@ -59,15 +59,14 @@ def read_series(folder: str | os.PathLike[str]) -> pd.DataFrame:
     >>> len(log) == series.releases[-1].document["counts"]["events"]
     True
     """
-    import msgspec
     import pandas as pd
 
-    from connectors.store.base import MANIFEST
+    from connectors.store.base import MANIFEST, parse_manifest
     from stream.release.increments import log_files, release_folders
     from stream.release.manifest import VERSION
 
     folders = release_folders(Path(folder))
-    manifests = [msgspec.json.decode((path / MANIFEST).read_bytes()) for path in folders]
+    manifests = [parse_manifest((path / MANIFEST).read_bytes(), str(path / MANIFEST)) for path in folders]
     newest = manifests[-1]
     if newest["version"] > VERSION:
         raise RefusedError(f"{folders[-1]}: manifest version {newest['version']} is newer than this program")

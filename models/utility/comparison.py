@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
-from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
 
 from models.errors import InputError, check_choice
 from models.eventlog import EventLog, Ints
+from models.instants import utc_text
 from models.knowledge import NANOSECONDS
 
 FITNESS = ("alignment", "replay", "none")
@@ -154,7 +154,7 @@ def _of_times(original: EventLog, released: EventLog) -> Mapping[str, Any]:
     return {
         "bottlenecks": asdict(bottlenecks(original, released)),
         "active_cases": {
-            "moments": [_iso(moment) for moment in moments.tolist()],
+            "moments": [utc_text(moment / 1e9) for moment in moments.tolist()],
             "original": active_cases(original, moments).tolist(),
             "released": active_cases(released, moments).tolist(),
         },
@@ -188,10 +188,6 @@ def _refuse_incomparable(original: EventLog, released: EventLog, carries: tuple[
 
 def _activities(log: EventLog) -> set[Any]:
     return {log.activity.values[code] for code in np.unique(log.activity.codes).tolist() if code >= 0}
-
-
-def _iso(moment: int) -> str:
-    return datetime.fromtimestamp(moment / 1e9, UTC).isoformat(timespec="seconds")
 
 
 def sentences(result: Mapping[str, Any]) -> list[str]:

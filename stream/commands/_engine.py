@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import secrets
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,6 +14,7 @@ import typer
 
 from connectors.reading import Reading
 from models.errors import InputError, check_choice
+from models.instants import utc_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -351,7 +352,7 @@ def _manifest(
     parameters = public_parameters(mechanism, released)
     body: dict[str, Any] = {
         "version": VERSION,
-        "published": datetime.now(UTC).isoformat(timespec="seconds"),
+        "published": utc_text(time.time()),
         "mechanism": {"kind": mechanism.kind, "parameters": parameters, **build.public},
         "promise": _promised(mechanism, build, sensitive=bool(exposure.sensitive)),
         "time_basis": build.time_basis,

@@ -200,11 +200,10 @@ def _release_cells(release: ReleaseStatus, now: float) -> list[str]:
 
 
 def _trigger(trigger: TriggerStatus) -> str:
-    from datetime import UTC, datetime
+    from models.instants import utc_text
 
     if "due" in trigger:
-        moment = datetime.fromtimestamp(trigger["due"], UTC).isoformat(timespec="seconds")
-        return f"{moment} ({trigger['clock']} time)"
+        return f"{utc_text(trigger['due'])} ({trigger['clock']} time)"
     if "need" not in trigger:
         return "when its first window has begun"
     return f"{trigger['have']} of {trigger['need']} {trigger['trigger']}"

@@ -13,7 +13,6 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypedDict
 
@@ -21,6 +20,7 @@ import msgspec
 
 from connectors.kafka.faults import not_allowed
 from models.errors import InputError, VeilstreamError, shortage
+from models.instants import utc_text
 from stream.daemon.broker_contact import SILENT_SECONDS, BrokerContact
 from stream.daemon.delta_topic import Anchor, LostDeltasError
 from stream.daemon.unreadable import unreadable_partitions
@@ -442,7 +442,7 @@ def standstill(status: Status, now: float) -> str | None:
         return "its process has ended" if has_ended else "the coordinator has not been heard of since"
     contact = status.get("broker_contact", status["at"])
     if status["at"] - contact > SILENT_SECONDS:
-        since = datetime.fromtimestamp(contact, UTC).isoformat(timespec="seconds")
+        since = utc_text(contact)
         return f"no contact with the broker since {since}"
     if unreadable := status.get("unreadable"):
         return "; ".join(f"{place}: cannot be decoded; later records are not folded" for place in unreadable)

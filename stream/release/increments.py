@@ -23,7 +23,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from connectors.store.base import MANIFEST, digest, release_name, release_number
+from connectors.store.base import MANIFEST, digest, parse_manifest, release_name, release_number
 from models.errors import InputError
 from models.eventlog import Column, Ints
 from stream.ledger.release_record import ReleaseRecord
@@ -178,7 +178,7 @@ def log_files(folder: Path, manifest: Mapping[str, Any]) -> list[Path]:
             )
         if digest(manifest_file) != member["manifest"]:
             raise InputError(f"{manifest_file}: not the manifest that {folder.name} names; get the release again")
-        files.append(_log_file(other, msgspec.json.decode(manifest_file.read_bytes())))
+        files.append(_log_file(other, parse_manifest(manifest_file.read_bytes(), str(manifest_file))))
     files.append(_log_file(folder, manifest))
     return files
 

@@ -18,7 +18,6 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
@@ -42,6 +41,7 @@ from models.errors import (
     UnavailableError,
     UnreadableError,
 )
+from models.instants import utc_text
 from stream.ledger import release_record
 from stream.ledger.entries import (
     CutSection,
@@ -581,9 +581,7 @@ class Pipeline:
 
     def _manifest(self, build: Build, charged: Charged, content: PublicContent) -> Manifest:
         slot, window = charged.slot, self.spec.window
-        published = datetime.now(UTC)
-        if slot is not None:
-            published = datetime.fromtimestamp(slot.moment // SECOND, UTC)
+        published = time.time() if slot is None else slot.moment // SECOND
         has_wall_windows = window.every is not None and window.time == "wall"
         has_simulated_slot = slot is not None and slot.simulated
         return manifest(
@@ -591,7 +589,7 @@ class Pipeline:
             charged,
             build,
             content,
-            published=published.isoformat(timespec="seconds"),
+            published=utc_text(published),
             accepted_gaps=self.gaps_accepted,
             simulated=self.clock.simulated and (has_wall_windows or has_simulated_slot),
         )

@@ -6,11 +6,11 @@ import os
 import threading
 import time
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import quote
 
 from models.errors import InputError
+from models.instants import utc_text
 from stream.daemon.status import Status, gaps_of, read_status, standstill
 from stream.ledger.folder import ledger_in
 from stream.ledger.layout import OperatorLayout
@@ -62,7 +62,7 @@ class Folder:
     def overview(self) -> Overview:
         """Return the verdicts of the publications, and the daemon."""
         verdicts, waiting = tuple(verdicts_of(self.output)), tuple(held(self.output))
-        return Overview(_now(), _daemon(self.output), verdicts, waiting, self.links())
+        return Overview(utc_text(time.time()), _daemon(self.output), verdicts, waiting, self.links())
 
     def links(self) -> Links:
         """Return the addresses of dossiers and assessments in the console."""
@@ -116,10 +116,6 @@ def _written(path: Path) -> tuple[int, int] | None:
     except FileNotFoundError:
         return None
     return status.st_mtime_ns, status.st_size
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def _daemon(output: Path) -> Daemon | None:

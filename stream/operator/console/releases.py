@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 
 from connectors.store.base import MANIFEST, digest
+from models.instants import utc_text
 from stream.ledger.entries import ApprovalEntry
 from stream.ledger.view import Account, ChargeOutcome
 from stream.operator.approval import HeldRelease, held
@@ -128,7 +128,7 @@ def decided(output: Path) -> list[tuple[str, ApprovalEntry]]:
         The output folder.
     """
     decisions = reversed(ledger_view(output).decisions)
-    return [(_moment(entry.body.at / NANOSECONDS), entry) for entry in decisions]
+    return [(utc_text(entry.body.at / NANOSECONDS), entry) for entry in decisions]
 
 
 def _shown(
@@ -158,7 +158,7 @@ def _shown(
     together = all_leave.get(release.publication)
     if together is not None and (verdict_after is None or together.verdict == verdict_after.verdict):
         together = None
-    since, figures, facts = _moment(release.held_since), tuple(_figures(audit)), tuple(_facts(audit))
+    since, figures, facts = utc_text(release.held_since), tuple(_figures(audit)), tuple(_facts(audit))
     facts += tuple(_spending(ledger_view(output).account(release.publication), release.number))
     attacks = attacks_sentence(output, *key)
     if attacks:
@@ -237,7 +237,3 @@ _NOT_RELEASED: Mapping[ChargeOutcome, str] = {
     "withheld": "for withheld attempts",
     "not finished": "for attempts that did not finish",
 }
-
-
-def _moment(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")

@@ -34,10 +34,10 @@ from stream.ledger.entries import WithheldBody, WithheldEntry, charge_entry, key
 from stream.ledger.layout import OperatorLayout
 from stream.ledger.view import LedgerView
 from stream.release.contract import Attempt, Exposure
-from stream.release.failpoints import Failpoint
+from stream.release.failpoints import Failpoint, Faults
 from stream.release.mechanisms.dp_variants import DpVariants
 from stream.release.schedule import SimulatedClock
-from stream.run.service import ReleaseService
+from stream.run.service import ProcessContext, ReleaseService
 
 DELTA = Fraction(5, 10_000_000)
 
@@ -82,7 +82,7 @@ def timed(mechanism: Mapping[str, Any], number: int, changes: int = 0) -> dict[s
     with tempfile.TemporaryDirectory() as folder:
         output = Path(folder) / "out"
         fill(output, chosen, number, changes)
-        service = ReleaseService(chosen, output, clock=SimulatedClock(), at=note)
+        service = ReleaseService(chosen, output, context=ProcessContext(clock=SimulatedClock()), faults=Faults(note))
         pipeline = service.pipelines["p"]
         begin = time.process_time()
         LedgerView(service.ledger.entries())
@@ -132,7 +132,7 @@ def settings(mechanism: Mapping[str, Any]) -> Settings:
 
 def fill(output: Path, chosen: Settings, number: int, changes: int) -> None:
     """Make a ledger with so many charges of attempts that were withheld; the last ones are those of the settings."""
-    ReleaseService(chosen, output, clock=SimulatedClock()).close()
+    ReleaseService(chosen, output, context=ProcessContext(clock=SimulatedClock())).close()
     mechanism = chosen.publication[0].build_mechanism
     epsilons = [mechanism.charge().epsilon * (1 + Fraction(step, 1000)) for step in range(changes, -1, -1)]
     mechanisms = [mechanism.model_copy(update={"epsilon": epsilon}) for epsilon in epsilons]

@@ -34,6 +34,7 @@ from connectors.logs import read_log
 from models.attacks import linkability, shared_pairs
 from models.eventlog import Column, EventLog
 from stream.config.settings import Settings
+from stream.release.failpoints import Faults
 from stream.run.replay import Replay
 from stream.values.memory import give_back
 
@@ -149,7 +150,7 @@ def measured(path: Path, mechanism: str) -> dict[str, Any]:
     disk, listed = Counted(), Listed()
     shared_pairs.edges = listed
     with tempfile.TemporaryDirectory() as folder:
-        outcome = Replay(settings(mechanism, cases), Path(folder) / "out", ops=disk).run(
+        outcome = Replay(settings(mechanism, cases), Path(folder) / "out", faults=Faults(ops=disk)).run(
             only_reference.pop(), final=True
         )
         checkpoints = [file.stat().st_size for file in (Path(folder) / "out").rglob("checkpoints/*") if file.is_file()]

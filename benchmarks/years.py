@@ -38,7 +38,7 @@ from stream.release.contract import Attempt, Exposure
 from stream.release.pipeline import Pipeline
 from stream.release.schedule import RealClock, Slot
 from stream.release.stages import Audited, Built, Charged
-from stream.run.service import ReleaseService
+from stream.run.service import ProcessContext, ReleaseService
 
 ROOT = Path(__file__).resolve().parent.parent
 SECONDS, KB = 10.0, 10.0
@@ -160,7 +160,7 @@ def again(pipeline: Pipeline) -> None:
 
 def made(releases: int, output: Path) -> list[float]:
     """Make the releases, and return the CPU seconds of each."""
-    service = ReleaseService(settings(), output, clock=Now())
+    service = ReleaseService(settings(), output, context=ProcessContext(clock=Now()))
     exposed = log()
     spent: list[float] = []
     for pipeline in service.pipelines.values():

@@ -53,7 +53,7 @@ from stream.ledger.envelope import KEY_BYTES, Keys
 from stream.release.schedule import SimulatedClock
 from stream.run import presets
 from stream.run.keeper import StateKeeper
-from stream.run.service import ReleaseService
+from stream.run.service import ProcessContext, ReleaseService
 from stream.values.memory import Bytes, give_back
 
 DAY = 86_400_000_000_000
@@ -111,7 +111,7 @@ class Releases:
     """The service that releases each cut, and the cost of the cuts of the cohorts."""
 
     def __init__(self, folder: Path) -> None:
-        self.service = ReleaseService(settings_of_releases(), folder, clock=SimulatedClock())
+        self.service = ReleaseService(settings_of_releases(), folder, context=ProcessContext(clock=SimulatedClock()))
         self.cpu_of_cuts: list[float] = []
         self.cases, self.events, self.withheld = 0, 0, 0
 

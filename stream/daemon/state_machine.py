@@ -57,14 +57,14 @@ from stream.ledger.checkpoints import SavedState
 from stream.ledger.view import Account
 from stream.release.contract import Attempt
 from stream.release.erasure import apply_tombstones, erase, tombstones
-from stream.release.failpoints import Failpoint, Hook, nothing
+from stream.release.failpoints import Failpoint, Faults, Hook, nothing
 from stream.release.pipeline import Pipeline
 from stream.release.reason import Code, of_record
 from stream.release.schedule import RealClock
 from stream.run.exporter import published
 from stream.run.keeper import StateKeeper
 from stream.run.runner import Arrival, Runner
-from stream.run.service import ReleaseService
+from stream.run.service import ProcessContext, ReleaseService
 from stream.values.duration import SECOND
 from stream.values.log_fields import add_log_fields, log_fields
 
@@ -159,13 +159,10 @@ class ActiveCoordinator:
             self.service = ReleaseService(
                 host.settings,
                 host.output,
-                at=host.at,
-                open_ledger=open_ledger,
+                context=ProcessContext(RealClock(clock.now), "records", open_ledger, mirrored=True),
                 watch=host.watch,
-                mirrored=True,
-                intake="records",
-                clock=RealClock(clock.now),
                 built_by=builder(host.settings.engine.kind, host.output, host.settings.engine.memory),
+                faults=Faults(host.at),
             )
             opened.callback(self.service.close)
             self.ledger = cast(TopicLedger, self.service.ledger)  # made by `open_ledger`

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from enum import StrEnum
+
+from connectors.files import FileOps
 
 
 class Failpoint(StrEnum):
@@ -51,3 +54,19 @@ Hook = Callable[[Failpoint], None]
 
 def nothing(_point: Failpoint) -> None:
     """Do nothing: the hook of a process in which no crash is injected."""
+
+
+@dataclass(frozen=True)
+class Faults:
+    """Faults that tests inject into a process; none by default.
+
+    Attributes
+    ----------
+    at
+        Called at each durable step. It may end the process there, as a crash does.
+    ops
+        File operations of the store and of the operator's folder; None for those of the system.
+    """
+
+    at: Hook = nothing
+    ops: FileOps | None = None

@@ -42,9 +42,10 @@ from models.eventlog import EventLog
 from stream.config.settings import Settings
 from stream.fold.fold import Fold
 from stream.fold.records import Delta, PlainRow, Row, Tick
+from stream.release.failpoints import Faults
 from stream.release.map_files import COUNTS
 from stream.release.schedule import SimulatedClock
-from stream.run.service import ReleaseService
+from stream.run.service import ProcessContext, ReleaseService
 
 HOUR_NS = 3_600 * 1_000_000_000
 DAY_NS = 24 * HOUR_NS
@@ -240,7 +241,8 @@ class Run:
         seen: list[Hashable] = []
         attempts: Counter[str] = Counter()
         counts: list[Counter[tuple[str, ...]]] = []
-        service = ReleaseService(self.settings, folder, ops=_Fleeting(), clock=SimulatedClock(), intake="rows")
+        context = ProcessContext(SimulatedClock(), "rows")
+        service = ReleaseService(self.settings, folder, context=context, faults=Faults(ops=_Fleeting()))
         try:
             fold = Fold(service.rules(embedded=False))
             for position, record in enumerate(self._records(service, log)):

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from connectors.files import FileOps
 from connectors.reading import Reading
 from connectors.times import nanoseconds
 from models.anonymize.sensitive import (
@@ -36,7 +35,7 @@ from stream.ledger.entries import ClaimBody, ClaimEntry
 from stream.release.contract import Decision
 from stream.release.documents import AuditDocument, is_empty
 from stream.release.erasure import apply_tombstones
-from stream.release.failpoints import Hook, nothing
+from stream.release.failpoints import Faults
 from stream.release.gate import worst_anonymity
 from stream.release.planned import BuiltBy
 from stream.release.schedule import SimulatedClock
@@ -46,7 +45,7 @@ from stream.run.figures import events_by_outcome, publications_with_waiting_case
 from stream.run.log_source import SOURCE, LogRecords, log_facts, records_from_log
 from stream.run.presets import with_default
 from stream.run.runner import Arrival, Runner
-from stream.run.service import ReleaseService, refuse_without_start
+from stream.run.service import ProcessContext, ReleaseService, refuse_without_start
 
 if TYPE_CHECKING:
     from stream.run.observer import MetricsObserver
@@ -196,8 +195,6 @@ class Replay:
         *,
         speed: float | None = None,
         on_progress: Callable[[int], None] = lambda _events: None,
-        at: Hook = nothing,
-        ops: FileOps | None = None,
         sleep: Callable[[float], None] = time.sleep,
         batch: int = BATCH,
         watch: MetricsObserver | None = None,
@@ -206,6 +203,7 @@ class Replay:
         intake: Intake = "log",
         assess: bool = False,
         on_assess: Callable[[str], None] = lambda _attack: None,
+        faults: Faults = Faults(),  # noqa: B008 - frozen
     ) -> None:
         self.settings, self.speed, self.on_progress, self.sleep = settings, speed, on_progress, sleep
         # At the pace of event time, a record with several events would come at the moment of its first one.
@@ -215,14 +213,12 @@ class Replay:
         self.service = ReleaseService(
             settings,
             output,
-            at=at,
-            ops=ops,
-            clock=self.clock,
+            context=ProcessContext(self.clock, intake),
             watch=watch,
             built_by=built_by,
-            intake=intake,
             assess=assess,
             on_assess=on_assess,
+            faults=faults,
         )
         if watch is not None:
             watch.attached(self.service)

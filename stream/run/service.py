@@ -17,7 +17,7 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +49,7 @@ from stream.release.audit_document import AuditPart, read_audit
 from stream.release.contract import Attempt, Decision, DecisionOutcome, Exposure, ReleaseObserver
 from stream.release.documents import AuditDocument
 from stream.release.erasure import ErasureReport, erase, finish
-from stream.release.failpoints import Failpoint, Hook, nothing
+from stream.release.failpoints import Failpoint, Faults
 from stream.release.looser import changes_cases, discontinued, keeps_approval, last_seal, looser_terms
 from stream.release.once import was_paid
 from stream.release.pipeline import Pipeline, Publisher
@@ -89,6 +89,28 @@ def local_ledger(path: Path, process: str) -> tuple[Ledger, Publisher | None]:
     return SqliteLedger(path, process), None
 
 
+@dataclass(frozen=True)
+class ProcessContext:
+    """The process in which a release service runs: a daemon, a replay, or a command on a folder (the default).
+
+    Attributes
+    ----------
+    clock
+        Decides when releases with a fixed delay become visible.
+    intake
+        How events came in. The promise of epsilon in a manifest begins with it.
+    open_ledger
+        Opens the ledger, and returns what announces releases.
+    mirrored
+        Whether a replica of the operator's files is kept in the store, if one is configured (the daemon).
+    """
+
+    clock: ReleaseClock = field(default_factory=RealClock)
+    intake: Intake = "log"
+    open_ledger: OpenLedger = local_ledger
+    mirrored: bool = False
+
+
 class ReleaseService:
     """Ledger, store, operator folder and the pipelines of all publications.
 
@@ -98,25 +120,18 @@ class ReleaseService:
     ----------
     settings, output
         Configuration, and the folder of the process.
-    at, ops
-        For tests of crashes: called at each durable step, and file operations of the store and of the operator's
-        folder.
-    open_ledger
-        Opens the ledger, and returns what announces releases. By default the ledger of this host alone.
+    context
+        Clock, intake and ledger of the process. By default those of a command on the folder.
     watch
         Follows decisions, for metrics.
-    mirrored
-        Whether a replica of the operator's files is kept in the store, if one is configured (the daemon).
-    clock
-        Decides when releases with a fixed delay become visible. By default the clock of this host.
     built_by
         Engine that builds in place of the mechanisms.
-    intake
-        How events came in. The promise of epsilon in a manifest begins with it.
     assess
         Whether attacks on held-out cases are run before each release of all publications.
     on_assess
         Called with the name of each attack of such an assessment, before it runs.
+    faults
+        Faults that a test injects.
     """
 
     def __init__(
@@ -124,21 +139,18 @@ class ReleaseService:
         settings: Settings,
         output: Path,
         *,
-        at: Hook = nothing,
-        ops: FileOps | None = None,
-        open_ledger: OpenLedger = local_ledger,
+        context: ProcessContext = ProcessContext(),
         watch: ReleaseObserver | None = None,
-        mirrored: bool = False,
-        clock: ReleaseClock | None = None,
         built_by: BuiltBy | None = None,
-        intake: Intake = "log",
         assess: bool = False,
         on_assess: Callable[[str], None] = lambda _attack: None,
+        faults: Faults = Faults(),  # noqa: B008 - frozen
     ) -> None:
-        self.settings, self.at, self.watch = settings, at, watch
+        self.settings, self.at, self.watch = settings, faults.at, watch
         self.place: ColumnPlace = HEAP if built_by is None else built_by.pages
         self._data_warnings = DataWarnings(settings.process.sensitive)
-        self.clock: ReleaseClock = clock or RealClock()
+        self.clock = context.clock
+        ops = faults.ops
         # If a later step fails, this closes the ledger and unlocks the folder: the process may try again.
         with ExitStack() as opened:
             # Files of the operator, public store, and copies of both elsewhere.
@@ -147,8 +159,8 @@ class ReleaseService:
             self.pseudonyms = Pseudonyms(self._key())
             self.checkpoints = _checkpoints(self.folder, settings)
             self.store = open_store(settings.store or output, ops, self.folder.path)
-            self.mirror = mirror_of(settings, output, ops) if mirrored else None
-            self.archive = archive_of(settings, output, self.mirror, ops, at)
+            self.mirror = mirror_of(settings, output, ops) if context.mirrored else None
+            self.archive = archive_of(settings, output, self.mirror, faults)
             if self.mirror is not None:
                 # Segments that were written before the mirror was configured.
                 self.archive.move_from(open_blobs(output, OPERATOR, ops))
@@ -159,7 +171,7 @@ class ReleaseService:
 
             # The ledger. Nothing may be charged to one that counts in another way, or that lacks releases of the store:
             # both are refused before the pipelines exist.
-            self.ledger, publish = open_ledger(self.folder.ledger, settings.process.name)
+            self.ledger, publish = context.open_ledger(self.folder.ledger, settings.process.name)
             opened.callback(self.ledger.close)
             refuse_other_accounting(settings.process.name, settings.process.budget.accounting, self.ledger.view)
             configured = [publication.name for publication in settings.publication]
@@ -171,7 +183,7 @@ class ReleaseService:
             audience_of = {name: audience for audience in self.audiences for name in audience.members}
             self.pipelines = dict[str, Pipeline]()
             for publication in settings.publication:
-                spec = replace(settings.spec(publication), intake=intake, assess=assess or publication.assess)
+                spec = replace(settings.spec(publication), intake=context.intake, assess=assess or publication.assess)
                 self.pipelines[publication.name] = Pipeline(
                     spec=spec,
                     ledger=self.ledger,
@@ -179,7 +191,7 @@ class ReleaseService:
                     folder=self.folder,
                     pseudonyms=self.pseudonyms,
                     audience=audience_of[publication.name],
-                    at=at,
+                    at=self.at,
                     publish=publish,
                     mirror=self.mirror,
                     clock=self.clock,
@@ -752,16 +764,19 @@ def mirror_of(settings: Settings, output: Path, ops: FileOps | None = None) -> M
 
 
 def archive_of(
-    settings: Settings, output: Path, mirror: Mirror | None, ops: FileOps | None = None, at: Hook = nothing
+    settings: Settings,
+    output: Path,
+    mirror: Mirror | None,
+    faults: Faults = Faults(),  # noqa: B008 - frozen
 ) -> Archive:
     """Open the archive of a process: in its mirror, so that another host has it too, or in the operator's folder.
 
     It is opened without `process.archive` too: an erasure must reach what was archived before.
     """
-    blobs = open_blobs(output, OPERATOR, ops) if mirror is None else mirror.blobs
+    blobs = open_blobs(output, OPERATOR, faults.ops) if mirror is None else mirror.blobs
     keep = settings.process.archive
     keep_ns = keep if isinstance(keep, int) else None
-    return Archive(blobs, settings.storage_keys, keep_ns, lambda: at(Failpoint.ARCHIVED))
+    return Archive(blobs, settings.storage_keys, keep_ns, lambda: faults.at(Failpoint.ARCHIVED))
 
 
 def refuse_without_start(publication: Publication) -> None:

@@ -10,11 +10,10 @@ import argparse
 from pathlib import Path
 
 from connectors import read_log
-from connectors.files import FileOps
 from stream.config import sources
 from stream.engine.building import EngineBuilds
 from stream.release.approval import Order, PersonDecision
-from stream.release.failpoints import BOUNDARIES, Failpoint
+from stream.release.failpoints import BOUNDARIES, Failpoint, Faults, nothing
 from stream.run.replay import Replay, ReplayOutcome
 from stream.run.service import ReleaseService
 from stream.testing.faults import FaultyDisk, at_nth, kill
@@ -47,11 +46,9 @@ def replay(
         The engine that builds, in place of the mechanisms.
     """
     loaded = sources.load(config)
-    ops = FaultyDisk(operation, act=kill) if operation else FileOps()
-    hook = at_nth(at, nth, kill) if at else _nothing
     process = loaded.process
     built_by = EngineBuilds(engine, output / "operator") if engine else None
-    return Replay(loaded, output, at=hook, ops=ops, batch=BATCH, built_by=built_by).run(
+    return Replay(loaded, output, faults=_death(at, nth, operation), batch=BATCH, built_by=built_by).run(
         read_log(log, process.columns.changed, process.timezone)
     )
 
@@ -82,16 +79,18 @@ def decide(
     operation
         Number of the file operation at which the process is killed; 0 for none.
     """
-    ops = FaultyDisk(operation, act=kill) if operation else FileOps()
-    service = ReleaseService(sources.load(config), output, at=at_nth(at, nth, kill) if at else _nothing, ops=ops)
+    service = ReleaseService(sources.load(config), output, faults=_death(at, nth, operation))
     try:
         service.rule(PersonDecision(publication, number, order, by="Ann", why="crash test"))
     finally:
         service.close()
 
 
-def _nothing(_name: str) -> None:
-    """No death is planned."""
+def _death(at: str, nth: int, operation: int) -> Faults:
+    """Return the planned death: at the n-th passing of a boundary, at an operation on the disk, or none."""
+    hook = at_nth(at, nth, kill) if at else nothing
+    ops = FaultyDisk(operation, act=kill) if operation else None
+    return Faults(hook, ops)
 
 
 def main() -> None:

@@ -20,12 +20,13 @@ from models.eventlog import EventLog
 from stream.config.settings import Settings
 from stream.config.sources import load
 from stream.fold.fold import Fold
+from stream.release.failpoints import Faults
 from stream.release.gate import BudgetLimits, GatePolicy, before_noise, releases_left
 from stream.release.schedule import RealClock
 from stream.run.exporter import Metrics
 from stream.run.observer import MetricsObserver
 from stream.run.replay import Replay
-from stream.run.service import ReleaseService
+from stream.run.service import ProcessContext, ReleaseService
 from tests.unit.test_dp_schedule import CONFIG, DAY, Hand, Site, events, ticks
 
 TENTH = st.integers(1, 30).map(lambda tenths: Fraction(tenths, 10))
@@ -119,7 +120,7 @@ def test_the_streak_of_withheld_attempts_survives_a_restart(tmp_path: Path) -> N
 
     log = log_of(tmp_path, 6)
     with pytest.raises(ConnectionAbortedError):
-        Replay(strict, tmp_path / "out", at=killed).run(log)
+        Replay(strict, tmp_path / "out", faults=Faults(killed)).run(log)
     metrics = Metrics("tiny")
     again = Replay(strict, tmp_path / "out", watch=MetricsObserver(strict, metrics))
     assert value(metrics, "withheld_streak_attempts") == 2
@@ -214,7 +215,7 @@ def test_the_moment_of_a_release_that_waits_is_that_of_its_seal(tmp_path: Path) 
     path = tmp_path / "veilstream.toml"
     path.write_text(CONFIG)
     chosen, hand = load(path), Hand(DAY)
-    service = ReleaseService(chosen, tmp_path / "out", clock=RealClock(hand))
+    service = ReleaseService(chosen, tmp_path / "out", context=ProcessContext(clock=RealClock(hand)))
     try:
         metrics = Metrics(chosen.process.name, live=True)
         watch = MetricsObserver(chosen, metrics)

@@ -9,6 +9,7 @@ from connectors import read_log
 from stream.config import sources
 from stream.ledger.entries import Entry
 from stream.ledger.sqlite import open_readonly
+from stream.release.failpoints import Faults, Hook, nothing
 from stream.run.replay import Replay, ReplayOutcome
 from tests.replay.crashing import PRIVATE, _toml
 
@@ -26,10 +27,10 @@ def configured(folder: Path, *publications: dict[str, Any]) -> Path:
     return path
 
 
-def replayed(folder: Path, **options: Any) -> ReplayOutcome:
+def replayed(folder: Path, *, at: Hook = nothing, **options: Any) -> ReplayOutcome:
     """One replay of the small log under `approval.toml`, into the folder `out` next to it."""
     loaded = sources.load(folder / "approval.toml")
-    return Replay(loaded, folder / "out", batch=40, **options).run(read_log(folder / "log.xes"))
+    return Replay(loaded, folder / "out", batch=40, faults=Faults(at), **options).run(read_log(folder / "log.xes"))
 
 
 def ledger(folder: Path) -> list[Entry]:

@@ -12,8 +12,10 @@ from typing import Any
 import numpy as np
 
 from connectors import read_log, write_log
+from connectors.files import FileOps
 from models.eventlog import EventLog
 from stream.config import sources
+from stream.release.failpoints import Faults, Hook, nothing
 from stream.run.replay import Replay, ReplayOutcome
 from tests import preloaded
 from tests.patience import wait_for_end
@@ -65,10 +67,20 @@ def _toml(value: Any) -> str:
     return f'"{value}"' if isinstance(value, str) else str(value)
 
 
-def replay(world: Path, output: Path | None = None, publications: int = 3, **options: Any) -> ReplayOutcome:
+def replay(
+    world: Path,
+    output: Path | None = None,
+    publications: int = 3,
+    *,
+    at: Hook = nothing,
+    ops: FileOps | None = None,
+    **options: Any,
+) -> ReplayOutcome:
     """One replay of the small log in this process, into `out` next to it; `at` may raise Aborted, as a crash would."""
     loaded = sources.load(world / f"config{publications}.toml")
-    return Replay(loaded, output or world / "out", batch=40, **options).run(read_log(world / "log.xes"))
+    return Replay(loaded, output or world / "out", batch=40, faults=Faults(at, ops), **options).run(
+        read_log(world / "log.xes")
+    )
 
 
 def run(log: Path, config: Path, output: Path, **death: Any) -> int:

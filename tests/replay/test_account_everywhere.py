@@ -37,7 +37,7 @@ from stream.release.reason import Reason
 from stream.release.schedule import SimulatedClock
 from stream.run.exporter import Metrics
 from stream.run.observer import MetricsObserver
-from stream.run.service import ReleaseService
+from stream.run.service import ProcessContext, ReleaseService
 from tests.oracles.privacy_loss import ball, precision, reference
 
 WEEKS = 52
@@ -69,7 +69,7 @@ def run(folder: Path, weeks: int) -> tuple[list[str], Metrics]:
     """So many cuts of which every third is refused after its noise was drawn; the decisions, and the metrics."""
     chosen, metrics = settings(folder), Metrics("weekly")
     watch = MetricsObserver(chosen, metrics)
-    service = ReleaseService(chosen, folder / "out", clock=SimulatedClock(), watch=watch)
+    service = ReleaseService(chosen, folder / "out", context=ProcessContext(clock=SimulatedClock()), watch=watch)
     try:
         watch.opened(service)
         pipeline, decided = service.pipelines["p"], []

@@ -24,7 +24,7 @@ from stream.operator.idle_folder import erase_in_folder
 from stream.operator.verify import verify
 from stream.release.approval import PersonDecision
 from stream.release.contract import DecisionOutcome
-from stream.run.service import ReleaseService
+from stream.run.service import ProcessContext, ReleaseService
 from stream.testing import verifier
 from stream.values.pseudonym import Pseudonyms
 from tests.replay.approving import APPROVED_DP, PLAIN, configured, ledger, replayed, visible
@@ -280,7 +280,7 @@ def test_an_approval_before_the_moment_of_a_dp_release_waits_for_it(world: Path)
     """`publish_after` still holds: an early decision does not show when the build ended, and a restart keeps it."""
     clock, loaded = LateClock(), sources.load(world / "approval.toml")
     for start in range(2):
-        service = ReleaseService(loaded, world / "out", clock=clock)
+        service = ReleaseService(loaded, world / "out", context=ProcessContext(clock=clock))
         try:
             if start == 0:
                 service.rule(PersonDecision("private", 1, "approve", by="Ann", why="early"))
@@ -410,7 +410,9 @@ def test_a_host_that_takes_over_decides_on_what_the_one_before_held(tmp_path: Pa
     given = {"store": str(tmp_path / "store"), "key": "aa" * 32, "checkpoint_key": "bb" * 32}
     loaded = sources.load(tmp_path / "approval.toml", given)
     mirrored(loaded, tmp_path / "a", tmp_path)
-    service = ReleaseService(loaded, another_host(tmp_path / "a", tmp_path / "b"), mirrored=True)
+    service = ReleaseService(
+        loaded, another_host(tmp_path / "a", tmp_path / "b"), context=ProcessContext(mirrored=True)
+    )
     try:
         assert service.pipelines["plain"].account.held == [1]
         service.rule(PersonDecision("plain", 1, order, by="Ann", why="x"))
@@ -428,7 +430,7 @@ def mirrored(loaded: Any, output: Path, folder: Path) -> None:
     from stream.run.log_source import log_facts, records_from_log
 
     log = read_log(folder / "log.xes")
-    service = ReleaseService(loaded, output, mirrored=True)
+    service = ReleaseService(loaded, output, context=ProcessContext(mirrored=True))
     try:
         fold = Fold(service.rules(embedded=True), log_facts(log))
         records = records_from_log(log, pseudonym=service.pseudonyms.case, attributes=("ill",), key=fold.key)

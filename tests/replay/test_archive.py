@@ -28,6 +28,7 @@ from stream.ledger.sqlite import SqliteLedger
 from stream.operator import held_events
 from stream.operator.held_events import held_log
 from stream.operator.verify import verify
+from stream.release.failpoints import Faults
 from stream.run.replay import Replay
 from stream.run.service import ReleaseService, archive_of
 from stream.testing import verifier
@@ -83,9 +84,13 @@ def configured(folder: Path, archive: str = 'archive = "for ever"', key: str = "
 
 
 def replayed(
-    folder: Path, output: str = "out", log: str = "log.xes", config: str = "config.toml", **options: Any
+    folder: Path,
+    output: str = "out",
+    log: str = "log.xes",
+    config: str = "config.toml",
+    faults: Faults = Faults(),  # noqa: B008
 ) -> None:
-    Replay(sources.load(folder / config), folder / output, batch=40, **options).run(read_log(folder / log))
+    Replay(sources.load(folder / config), folder / output, batch=40, faults=faults).run(read_log(folder / log))
 
 
 def half_way(folder: Path) -> None:
@@ -99,7 +104,7 @@ def half_way(folder: Path) -> None:
             abort()
 
     with pytest.raises(Aborted):
-        replayed(folder, at=at)
+        replayed(folder, faults=Faults(at))
     assert len(archive(folder).segments()) == 2
 
 
@@ -196,7 +201,7 @@ class FullArchive(WatchedDisk):
 def test_a_disk_that_is_full_while_a_segment_is_written(place: Path, operation: str, nth: int) -> None:
     """The run ends before it saves a state without the events; with space, the next one archives each of them once."""
     with pytest.raises(OSError, match="No space left"):
-        replayed(place, ops=FullArchive(operation, nth))
+        replayed(place, faults=Faults(ops=FullArchive(operation, nth)))
     replayed(place)
     assert bag(held_log(sources.load(place / "config.toml"), place / "out")) == source(place)
     assert verifier.verify(place / "out") == []

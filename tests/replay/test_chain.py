@@ -21,7 +21,7 @@ from stream.config import sources
 from stream.ledger.sqlite import open_readonly
 from stream.release.contract import Attempt, Exposure
 from stream.release.schedule import SimulatedClock
-from stream.run.service import ReleaseService
+from stream.run.service import ProcessContext, ReleaseService
 from stream.testing.faults import Aborted, abort, at_nth
 from tests.replay.crashing import configuration, replay
 
@@ -133,7 +133,7 @@ def test_a_renamed_publication_is_seen_in_its_manifests(tmp_path: Path) -> None:
             'window = { manual = true }\nmechanism = { kind = "dp-variants", epsilon = 0.1, delta_dp = 1e-6 }\n'
             "audit = { risk = false, utility = false }\ngate = { max_epsilon = 0.3 }\n"
         )
-        service = ReleaseService(sources.load(config), tmp_path / "out", clock=SimulatedClock())
+        service = ReleaseService(sources.load(config), tmp_path / "out", context=ProcessContext(clock=SimulatedClock()))
         for cut in (1, 2):
             decision = service.pipelines[name].attempt(Attempt(f"{name}@{cut}.0.0", "manual", 0, exposure, {}))
             assert decision.status == "sealed", decision.reasons

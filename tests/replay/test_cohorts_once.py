@@ -28,7 +28,7 @@ from stream.ledger.release_record import ReleaseRecord
 from stream.operator import approval
 from stream.operator.verify import verify
 from stream.release.contract import Attempt, Exposure
-from stream.release.failpoints import BOUNDARIES
+from stream.release.failpoints import BOUNDARIES, Faults, Hook, nothing
 from stream.run.replay import Replay, ReplayOutcome
 from stream.run.service import ReleaseService
 from stream.testing import verifier
@@ -58,9 +58,11 @@ def configured(folder: Path, cases: str = "completed", more: str = "", name: str
     return path
 
 
-def replayed(folder: Path, *, final: bool = False, **options: Any) -> ReplayOutcome:
+def replayed(folder: Path, *, final: bool = False, at: Hook = nothing, **options: Any) -> ReplayOutcome:
     """A replay of the log under the configuration of the folder, which continues where the last one ended."""
-    return Replay(sources.load(folder / "config.toml"), folder / "out", batch=20, **options).run(LOG, final=final)
+    return Replay(sources.load(folder / "config.toml"), folder / "out", batch=20, faults=Faults(at), **options).run(
+        LOG, final=final
+    )
 
 
 def manifests(folder: Path) -> list[dict[str, Any]]:

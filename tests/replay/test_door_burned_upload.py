@@ -20,8 +20,9 @@ from stream.config import sources
 from stream.config.settings import Settings
 from stream.ledger.entries import BurnedEntry
 from stream.ledger.sqlite import Kind, SqliteLedger
+from stream.release.failpoints import Faults
 from stream.release.pipeline import Publisher
-from stream.run.service import ReleaseService
+from stream.run.service import ProcessContext, ReleaseService
 from tests.replay.crashing import configuration, sample
 from tests.replay.test_door_taken_over import KEY, STORAGE, release_once
 
@@ -63,7 +64,7 @@ def _take_over(settings: Settings, ledgers: SharedLedgers, first: Path, second: 
     (second / "operator").mkdir(parents=True)
     for file in (first / "operator").glob("ledger.sqlite*"):  # with its write-ahead log
         shutil.copy(file, second / "operator")
-    successor = ReleaseService(settings, second, mirrored=True, open_ledger=ledgers.open)
+    successor = ReleaseService(settings, second, context=ProcessContext(mirrored=True, open_ledger=ledgers.open))
     burned = [entry.sequence for entry in successor.ledger.entries() if isinstance(entry, BurnedEntry)]
     successor.close()
     assert burned == [1]
@@ -78,7 +79,9 @@ def test_a_host_that_was_paused_before_its_upload_uploads_nothing(settings: Sett
         if point == "sealed" and not second.exists():
             _take_over(settings, ledgers, first, second)
 
-    service = ReleaseService(settings, first, mirrored=True, open_ledger=ledgers.open, at=pause)
+    service = ReleaseService(
+        settings, first, context=ProcessContext(mirrored=True, open_ledger=ledgers.open), faults=Faults(pause)
+    )
     try:
         with pytest.raises(TakenOverError):
             release_once(service, read_log(sample(tmp_path)))
@@ -103,7 +106,7 @@ def test_a_host_that_was_paused_during_its_upload_does_not_finish_it(
             _take_over(settings, ledgers, first, second)
 
     monkeypatch.setattr(ObjectStore, "_create", pause_after_the_log)
-    service = ReleaseService(settings, first, mirrored=True, open_ledger=ledgers.open)
+    service = ReleaseService(settings, first, context=ProcessContext(mirrored=True, open_ledger=ledgers.open))
     try:
         with pytest.raises(TakenOverError):
             release_once(service, read_log(sample(tmp_path)))
@@ -114,7 +117,9 @@ def test_a_host_that_was_paused_during_its_upload_does_not_finish_it(
 
 def test_a_host_that_is_not_replaced_publishes(settings: Settings, tmp_path: Path) -> None:
     """Control: the same release without a successor is there."""
-    service = ReleaseService(settings, tmp_path / "first", mirrored=True, open_ledger=SharedLedgers().open)
+    service = ReleaseService(
+        settings, tmp_path / "first", context=ProcessContext(mirrored=True, open_ledger=SharedLedgers().open)
+    )
     try:
         release_once(service, read_log(sample(tmp_path)))
     finally:

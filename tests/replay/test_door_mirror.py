@@ -12,7 +12,7 @@ from connectors import read_log
 from models.errors import RefusedError
 from models.eventlog import EventLog
 from stream.config.settings import Settings
-from stream.run.service import ReleaseService
+from stream.run.service import ProcessContext, ReleaseService
 from tests.replay.test_mirror import another_host, configured, decide
 
 
@@ -43,7 +43,7 @@ def test_a_start_fills_a_mirror_that_lost_files_and_logs_it(
     lost = _mirrored(settings, first, "plain", 1)
     lost.unlink()
     with caplog.at_level(logging.WARNING, "veilstream"):
-        ReleaseService(settings, tmp_path / "a", mirrored=True).close()
+        ReleaseService(settings, tmp_path / "a", context=ProcessContext(mirrored=True)).close()
     assert lost.is_file()
     assert "release 1 of plain" in caplog.text
     second = decide(settings, another_host(tmp_path / "a", tmp_path / "b"), log, 3)
@@ -58,16 +58,18 @@ def test_a_whole_mirror_that_is_gone_is_made_again(
     decide(settings, tmp_path / "a", log, 2)
     shutil.rmtree(tmp_path / "store" / "operator")
     with caplog.at_level(logging.WARNING, "veilstream"):
-        ReleaseService(settings, tmp_path / "a", mirrored=True).close()
+        ReleaseService(settings, tmp_path / "a", context=ProcessContext(mirrored=True)).close()
     assert "releases 1, 2 of plain" in caplog.text
-    ReleaseService(settings, another_host(tmp_path / "a", tmp_path / "b"), mirrored=True).close()
+    ReleaseService(
+        settings, another_host(tmp_path / "a", tmp_path / "b"), context=ProcessContext(mirrored=True)
+    ).close()
 
 
 def test_a_running_coordinator_fills_its_mirror_at_a_checkpoint(tmp_path: Path, log: EventLog) -> None:
     """A coordinator that runs for months does not wait for its next start."""
     settings = configured(tmp_path, str(tmp_path / "store"))
     decide(settings, tmp_path / "a", log, 2)
-    service = ReleaseService(settings, tmp_path / "a", mirrored=True)
+    service = ReleaseService(settings, tmp_path / "a", context=ProcessContext(mirrored=True))
     try:
         lost = _mirrored(settings, service, "plain", 2)
         lost.unlink()
@@ -86,7 +88,7 @@ def test_a_bare_host_names_the_release_that_nobody_has(tmp_path: Path, log: Even
     number = _last(first, publication)
     _mirrored(settings, first, publication, number).unlink()
     with pytest.raises(RefusedError, match=rf"release {number} of {publication}: .* mirror .* backup") as ended:
-        ReleaseService(settings, another_host(tmp_path / "a", tmp_path / "b"), mirrored=True)
+        ReleaseService(settings, another_host(tmp_path / "a", tmp_path / "b"), context=ProcessContext(mirrored=True))
     assert ended.value.exit_code == 4
 
 
@@ -100,9 +102,11 @@ def test_a_file_that_this_host_lost_comes_back_from_the_mirror(
     body = lost.read_bytes()
     lost.unlink()
     with caplog.at_level(logging.WARNING, "veilstream"):
-        service = ReleaseService(settings, tmp_path / "a", mirrored=True)
+        service = ReleaseService(settings, tmp_path / "a", context=ProcessContext(mirrored=True))
     service.close()
     assert lost.read_bytes() == body
     assert "release 1 of plain" in caplog.text
-    ReleaseService(settings, another_host(tmp_path / "a", tmp_path / "b"), mirrored=True).close()
+    ReleaseService(
+        settings, another_host(tmp_path / "a", tmp_path / "b"), context=ProcessContext(mirrored=True)
+    ).close()
     assert (tmp_path / "b" / "operator" / "plain" / "000001" / "variants.parquet").read_bytes() == body

@@ -18,8 +18,9 @@ from models.eventlog import EventLog
 from stream.config import sources
 from stream.config.settings import Settings
 from stream.fold.fold import Fold
+from stream.release.failpoints import Faults
 from stream.run.log_source import log_facts, records_from_log
-from stream.run.service import ReleaseService
+from stream.run.service import ProcessContext, ReleaseService
 from stream.testing.faults import WatchedDisk
 from tests.replay.crashing import configuration, sample
 
@@ -78,9 +79,11 @@ def test_who_was_replaced_while_it_wrote_a_release_ends_to_be_started_again(
     def take_over() -> None:
         (second / "operator").mkdir(parents=True)
         shutil.copy(first / "operator" / "ledger.sqlite", second / "operator" / "ledger.sqlite")
-        ReleaseService(settings, second, mirrored=True).close()
+        ReleaseService(settings, second, context=ProcessContext(mirrored=True)).close()
 
-    service = ReleaseService(settings, first, mirrored=True, ops=PausedDisk(step, name, take_over))
+    service = ReleaseService(
+        settings, first, context=ProcessContext(mirrored=True), faults=Faults(ops=PausedDisk(step, name, take_over))
+    )
     try:
         with pytest.raises(VeilstreamError, match="another coordinator") as ended:
             release_once(service, log)

@@ -25,7 +25,7 @@ from stream.fold.state import EVENT_COLUMNS
 from stream.ledger.entries import SealEntry
 from stream.ledger.release_record import ReleaseRecord, VariantsFile
 from stream.ledger.sqlite import open_readonly
-from stream.release.failpoints import Hook, nothing
+from stream.release.failpoints import Faults, Hook, nothing
 from stream.run.replay import Replay, ReplayOutcome
 from stream.testing import verifier
 from stream.testing.faults import Aborted, abort, at_nth
@@ -377,7 +377,7 @@ def test_a_case_that_is_erased_between_two_cuts_is_in_no_later_release(
 
     def replay_by_engine(at: Hook = nothing) -> ReplayOutcome:
         built_by = EngineBuilds("duckdb", output / "operator")
-        return Replay(loaded, output, built_by=built_by, at=at, batch=40).run(read_log(log), final=True)
+        return Replay(loaded, output, built_by=built_by, faults=Faults(at), batch=40).run(read_log(log), final=True)
 
     with pytest.raises(Aborted):
         replay_by_engine(at_nth("checkpointed", 3, abort))

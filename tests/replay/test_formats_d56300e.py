@@ -17,7 +17,7 @@ from stream.fold.fold import Fold
 from stream.fold.records import AnyRecord
 from stream.ledger.entries import ChargeEntry, read_entry, write_entry
 from stream.run.log_source import log_facts
-from stream.run.service import ReleaseService
+from stream.run.service import ProcessContext, ReleaseService
 
 FROZEN = Path(__file__).resolve().parent.parent / "fixtures" / "d56300e"
 CONFIGURATIONS = {"plain": "config.toml", "encrypted": "encrypted.toml"}
@@ -39,7 +39,7 @@ def restored(kind: str, folder: Path) -> ReleaseService:
         shutil.copytree(FROZEN / kind / name, folder / name)
     config = folder / "config.toml"
     config.write_text(f'store = "{folder / "store"}"\n' + (FROZEN / CONFIGURATIONS[kind]).read_text())
-    return ReleaseService(load(config), folder / "output", mirrored=True)
+    return ReleaseService(load(config), folder / "output", context=ProcessContext(mirrored=True))
 
 
 def finished(service: ReleaseService, fold: Fold) -> None:

@@ -26,7 +26,7 @@ from stream.operator import approval
 from stream.operator.assessment import read_release
 from stream.operator.dossier.alternatives import alternatives
 from stream.operator.verify import verify
-from stream.release.failpoints import BOUNDARIES
+from stream.release.failpoints import BOUNDARIES, Faults, Hook, nothing
 from stream.run.replay import Replay, ReplayOutcome
 from stream.testing import verifier
 from stream.testing.faults import Aborted, abort, at_nth
@@ -52,10 +52,10 @@ def configured(folder: Path, release: str = "increment", more: str = "", formats
     return path
 
 
-def replayed(folder: Path, **options: Any) -> ReplayOutcome:
+def replayed(folder: Path, *, at: Hook = nothing, **options: Any) -> ReplayOutcome:
     """A replay of the log of the folder under its configuration, which continues where the last one ended."""
     log = source(3, 90)
-    return Replay(sources.load(folder / "config.toml"), folder / "out", batch=20, **options).run(log)
+    return Replay(sources.load(folder / "config.toml"), folder / "out", batch=20, faults=Faults(at), **options).run(log)
 
 
 def half(folder: Path) -> None:

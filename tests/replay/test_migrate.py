@@ -24,7 +24,7 @@ from stream.ledger.checkpoints import CURRENT, PREVIOUS
 from stream.ledger.envelope import header_of
 from stream.operator import migrate as migration
 from stream.run.log_source import log_facts, records_from_log
-from stream.run.service import ReleaseService, mirror_of
+from stream.run.service import ProcessContext, ReleaseService, mirror_of
 from tests.replay.crashing import configuration, sample
 
 KEY, FIRST, SECOND = "aa" * 32, "bb" * 32, "cc" * 32
@@ -47,7 +47,7 @@ def configured(folder: Path, key: str | None = None, former: str | None = None) 
 def run(config: Path, output: Path, log: EventLog) -> bytes:
     """Two releases and two checkpoints, here and in the mirror; the fold's state."""
     loaded = load(config)
-    service = ReleaseService(loaded, output, mirrored=True)
+    service = ReleaseService(loaded, output, context=ProcessContext(mirrored=True))
     assert service.mirror is not None
     fold = Fold(service.rules(embedded=True), log_facts(log))
     for position, record in records_from_log(
@@ -65,7 +65,7 @@ def run(config: Path, output: Path, log: EventLog) -> bytes:
 
 def state(loaded: Settings, output: Path) -> bytes:
     """The fold as a start would read it, from the folder; the mirror must hold the same."""
-    service = ReleaseService(loaded, output, mirrored=True)
+    service = ReleaseService(loaded, output, context=ProcessContext(mirrored=True))
     try:
         found = service.checkpoints.load()
         place = mirror_of(loaded, output)
@@ -172,7 +172,7 @@ def test_a_running_process_is_not_migrated(
     caplog.set_level(logging.ERROR)
     out, config = tmp_path / "out", configured(tmp_path, FIRST)
     run(config, out, log)
-    service = ReleaseService(load(config), out, mirrored=True)
+    service = ReleaseService(load(config), out, context=ProcessContext(mirrored=True))
     assert asked(capsys, config, out, "--dry-run")
     asked(capsys, config, out, code=4)
     service.close()

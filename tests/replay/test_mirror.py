@@ -23,8 +23,9 @@ from stream.fold.fold import Fold
 from stream.ledger import release_record
 from stream.ledger.envelope import Keys, unseal
 from stream.ledger.mirror import RELEASE, Mirror
+from stream.release.failpoints import Faults
 from stream.run.log_source import log_facts, records_from_log
-from stream.run.service import ReleaseService, mirror_of
+from stream.run.service import ProcessContext, ReleaseService, mirror_of
 from stream.testing.faults import Aborted, abort, at_nth
 from tests.replay.crashing import configuration, sample
 
@@ -48,7 +49,7 @@ def decide(
     loaded: Settings, output: Path, log: EventLog, releases: int, at: Callable[[str], None] = lambda _name: None
 ) -> ReleaseService:
     """Decide cuts of the log, from its begin, until that many releases exist; the service, closed."""
-    service = ReleaseService(loaded, output, at=at, mirrored=True)
+    service = ReleaseService(loaded, output, faults=Faults(at), context=ProcessContext(mirrored=True))
     try:
         fold = Fold(service.rules(embedded=True), log_facts(log))
         records = records_from_log(
@@ -98,7 +99,7 @@ def test_without_the_mirror_the_second_host_refuses(tmp_path: Path, log: EventLo
     shutil.rmtree(tmp_path / "store" / "operator")
     message = r"release 1 of plain: .*neither in .* nor in the mirror .* restore a backup"
     with pytest.raises(RefusedError, match=message):
-        ReleaseService(loaded, another_host(tmp_path / "a", tmp_path / "b"), mirrored=True)
+        ReleaseService(loaded, another_host(tmp_path / "a", tmp_path / "b"), context=ProcessContext(mirrored=True))
 
 
 def test_the_mirror_is_sealed_closed_to_others_and_not_public(tmp_path: Path, log: EventLog) -> None:
@@ -154,7 +155,7 @@ def test_an_erased_case_leaves_the_mirror(tmp_path: Path, log: EventLog) -> None
     decide(loaded, tmp_path / "a", log, 2)
     mirror = tmp_path / "store" / "operator"
     old = {path: path.read_bytes() for path in mirror.rglob("*") if path.is_file()}
-    service = ReleaseService(loaded, tmp_path / "a", mirrored=True)
+    service = ReleaseService(loaded, tmp_path / "a", context=ProcessContext(mirrored=True))
     erased = service.pseudonyms.case("case3")
     assert erased in _cases(loaded, mirror, tmp_path / "one")
     service.erase(Fold(service.rules(embedded=True), log_facts(log)), [erased])
@@ -164,7 +165,7 @@ def test_an_erased_case_leaves_the_mirror(tmp_path: Path, log: EventLog) -> None
         path.write_bytes(body)
     for mark in (tmp_path / "a").rglob("mirrored"):
         mark.unlink()  # the crash fell before it was written
-    ReleaseService(loaded, tmp_path / "a", mirrored=True).close()
+    ReleaseService(loaded, tmp_path / "a", context=ProcessContext(mirrored=True)).close()
     assert erased not in _cases(loaded, mirror, tmp_path / "one")
 
 
@@ -176,7 +177,9 @@ def test_what_was_never_sealed_is_removed(tmp_path: Path, log: EventLog) -> None
     folder = tmp_path / "store" / "operator" / "crash"
     counted = len(list(folder.rglob("*.*"))), len([path for path in folder.rglob("*") if path.is_file()])
     assert counted == (0, 2)
-    service = ReleaseService(loaded, another_host(tmp_path / "a", tmp_path / "b"), mirrored=True)
+    service = ReleaseService(
+        loaded, another_host(tmp_path / "a", tmp_path / "b"), context=ProcessContext(mirrored=True)
+    )
     service.close()
     released = sum(len(one.account.released_numbers) for one in service.pipelines.values())
     assert len([path for path in folder.rglob("*") if path.is_file()]) == released == 1
@@ -190,16 +193,18 @@ def test_a_damaged_release_in_the_mirror_is_named(tmp_path: Path, log: EventLog)
         if path.is_file():
             path.write_bytes(path.read_bytes()[:-1] + b"x")
     with pytest.raises(RefusedError, match=r"release 1 of \w+: its file in the mirror .* does not open"):
-        ReleaseService(loaded, another_host(tmp_path / "a", tmp_path / "b"), mirrored=True)
+        ReleaseService(loaded, another_host(tmp_path / "a", tmp_path / "b"), context=ProcessContext(mirrored=True))
 
 
 def test_another_storage_key_renews_the_mirror(tmp_path: Path, log: EventLog) -> None:
     """Rotation: with the new key and the former one the next start seals everything again; then the former goes."""
     store = str(tmp_path / "store")
     decide(configured(tmp_path, store), tmp_path / "a", log, 2)
-    ReleaseService(configured(tmp_path, store, OTHER, former=STORAGE), tmp_path / "a", mirrored=True).close()
+    ReleaseService(
+        configured(tmp_path, store, OTHER, former=STORAGE), tmp_path / "a", context=ProcessContext(mirrored=True)
+    ).close()
     alone = configured(tmp_path, store, OTHER)
-    service = ReleaseService(alone, another_host(tmp_path / "a", tmp_path / "b"), mirrored=True)
+    service = ReleaseService(alone, another_host(tmp_path / "a", tmp_path / "b"), context=ProcessContext(mirrored=True))
     service.close()
     assert [record.sequence for record in service.pipelines["plain"].earlier] == [1, 2]
 

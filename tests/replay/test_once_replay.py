@@ -23,11 +23,12 @@ from stream.ledger.folder import read_key
 from stream.ledger.sqlite import open_readonly, read_view
 from stream.release.audit_document import read_memory
 from stream.release.contract import Attempt, Exposure
+from stream.release.failpoints import Faults, Hook, nothing
 from stream.release.once import PAID
 from stream.release.schedule import SimulatedClock
 from stream.release.sealed_memory import opened_memory
 from stream.run.replay import Replay
-from stream.run.service import ReleaseService
+from stream.run.service import ProcessContext, ReleaseService
 from stream.testing import verifier
 from stream.testing.faults import Aborted, abort, at_nth
 from stream.values.pseudonym import Pseudonyms
@@ -77,9 +78,11 @@ def log(folder: Path) -> Path:
     return path
 
 
-def replay(folder: Path, *lines: str, process: str = "", **options: Any) -> None:
+def replay(folder: Path, *lines: str, process: str = "", at: Hook = nothing, **options: Any) -> None:
     loaded = load(folder, *(lines or (ONCE, BEGIN, WALL, MECHANISM, QUIET)), process=process)
-    Replay(loaded, folder / "out", **options).run(read_log(log(folder), columns=loaded.process.columns.changed))
+    Replay(loaded, folder / "out", faults=Faults(at), **options).run(
+        read_log(log(folder), columns=loaded.process.columns.changed)
+    )
 
 
 def released(folder: Path) -> list[Counter[tuple[str, ...]]]:
@@ -210,11 +213,14 @@ def test_an_attempt_that_died_before_its_seal_is_drawn_again_under_its_charge(tm
     assert spent(tmp_path) == 20
 
 
-def decide(folder: Path, *lines: str, **options: Any) -> tuple[str, list[str], float]:
+def decide(folder: Path, *lines: str, at: Hook = nothing) -> tuple[str, list[str], float]:
     """One attempt at the same cut under a configuration: status, reasons, and what was spent then."""
     window = "window = { manual = true }"
     service = ReleaseService(
-        load(folder, window, MECHANISM, QUIET, *lines), folder / "out", clock=SimulatedClock(), **options
+        load(folder, window, MECHANISM, QUIET, *lines),
+        folder / "out",
+        context=ProcessContext(clock=SimulatedClock()),
+        faults=Faults(at),
     )
     try:
         exposed = EventLog.from_traces([("ab", None)] * 50)

@@ -14,7 +14,7 @@ from stream.fold.fold import Fold
 from stream.ledger.entries import Entry
 from stream.ledger.sqlite import SqliteLedger
 from stream.release.contract import Decision
-from stream.release.failpoints import BOUNDARIES
+from stream.release.failpoints import BOUNDARIES, Faults
 from stream.release.pipeline import Pipeline
 from stream.release.stages import Written
 from stream.run.replay import Replay
@@ -85,7 +85,7 @@ def test_charge_after_the_draw(world: Path, tmp_path: Path, monkeypatch: pytest.
     hook = at_nth("files_written", 1, abort)
     only_private = sources.load(configuration(tmp_path, 1))
     with pytest.raises(Aborted):
-        Replay(only_private, tmp_path / "out", at=hook, batch=40).run(read_log(world / "log.xes"))
+        Replay(only_private, tmp_path / "out", faults=Faults(hook), batch=40).run(read_log(world / "log.xes"))
     assert any("before it was charged" in fault for fault in verifier.verify(tmp_path / "out", finished=False))
 
 

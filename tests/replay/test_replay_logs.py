@@ -17,6 +17,7 @@ from connectors import read_log
 from models.errors import InputError
 from models.eventlog import EventLog
 from stream.config.settings import Settings
+from stream.release.failpoints import Faults
 from stream.run.replay import Replay, ReplayOutcome, check_against
 from stream.testing.faults import Aborted, abort, at_nth
 from tests.replay.crashing import replay
@@ -149,7 +150,7 @@ def test_a_sensitive_value_that_json_cannot_carry_is_the_same_in_every_release(
     process = {"name": "x", "sensitive": ["ill"], "completion": "log_end"}
     loaded = Settings.model_validate({"process": process, "publication": [publication]})
     with pytest.raises(Aborted):
-        Replay(loaded, tmp_path / "out", at=at_nth("checkpointed", 2, abort), batch=30).run(log)
+        Replay(loaded, tmp_path / "out", faults=Faults(at_nth("checkpointed", 2, abort)), batch=30).run(log)
     outcome = Replay(loaded, tmp_path / "out").run(log)
     assert [one.audit["anonymity"]["status"] for _, one in outcome.decisions] == ["ok"] * 3
     for number in (1, 2, 3):

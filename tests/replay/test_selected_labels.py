@@ -13,6 +13,7 @@ from connectors import read_log
 from models.errors import NoEventsError
 from stream.config import sources
 from stream.ledger.sqlite import open_readonly, read_view
+from stream.release.failpoints import Faults, Hook, nothing
 from stream.run.replay import Replay
 from stream.testing import verifier
 from stream.testing.faults import Aborted, abort, at_nth
@@ -40,14 +41,16 @@ def rows(days: int) -> list[str]:
     return found
 
 
-def replay(folder: Path, days: int, config: str = CLEAR, *, output: str = "output", **options: Any) -> None:
+def replay(
+    folder: Path, days: int, config: str = CLEAR, *, output: str = "output", at: Hook = nothing, **options: Any
+) -> None:
     folder.mkdir(exist_ok=True)
     (folder / "config.toml").write_text(config)
     log = folder / f"{days}.csv"
     log.write_text("\n".join(["case,act,time", *rows(days)]) + "\n")
     settings = sources.load(folder / "config.toml")
     events = read_log(log, columns=settings.process.columns.changed)
-    Replay(settings, folder / output, **options).run(events)
+    Replay(settings, folder / output, faults=Faults(at), **options).run(events)
 
 
 def labels(folder: Path, output: str = "output") -> list[set[str]]:

@@ -21,6 +21,7 @@ from stream.ledger.sqlite import read_view
 from stream.ledger.view import Account
 from stream.operator.report.data import collect
 from stream.operator.verify import verify
+from stream.release.failpoints import Faults
 from stream.run.replay import Replay
 from stream.testing.faults import Aborted, abort, at_nth
 from tests.conftest import DECLARED
@@ -148,7 +149,9 @@ def test_a_crash_charges_no_less(tmp_path: Path, point: str) -> None:
     settings = sources.load(path)
     source = log(tmp_path, 4)
     with pytest.raises(Aborted):
-        Replay(settings, tmp_path / "out", at=at_nth(point, 2, abort)).run(read_log(source, columns=COLUMNS))
+        Replay(settings, tmp_path / "out", faults=Faults(at_nth(point, 2, abort))).run(
+            read_log(source, columns=COLUMNS)
+        )
     assert execute(["replay", str(source), "-c", str(path), "-o", str(tmp_path / "out"), "--json"]) == 0
     found, spent = manifests(tmp_path), account(tmp_path).spending.summed
     assert spent.rho >= RHO * len(found)

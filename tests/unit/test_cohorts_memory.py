@@ -15,6 +15,7 @@ from models.eventlog import EventLog
 from stream.config.settings import Settings
 from stream.ledger.folder import compact_json
 from stream.release.contract import Exposure
+from stream.release.failpoints import Faults
 from stream.release.mechanisms.cohorts import VERSION, TlkcCohorts
 from stream.release.mechanisms.tlkc import Tlkc
 from stream.run.replay import Replay
@@ -84,7 +85,9 @@ def test_a_publication_of_cohorts_does_not_change_its_kind(tmp_path: Path, first
             assert (kept in memory.read_text()) == held == (first.kind == "tlkc-cohorts")
 
     replay = Replay(
-        Settings.model_validate({"process": process, "publication": [publication]}), tmp_path / "out", at=change
+        Settings.model_validate({"process": process, "publication": [publication]}),
+        tmp_path / "out",
+        faults=Faults(change),
     )
     outcome = replay.run(log)
     assert [decision.status for _, decision in outcome.decisions] == ["sealed", "withheld"]

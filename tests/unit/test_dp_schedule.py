@@ -18,8 +18,9 @@ from stream.fold.records import AnyRecord, Delta, Row, Tick
 from stream.ledger.entries import NoteEntry
 from stream.ledger.sqlite import open_readonly
 from stream.release.contract import Decision
+from stream.release.failpoints import Faults
 from stream.release.schedule import RealClock, SimulatedClock
-from stream.run.service import ReleaseService
+from stream.run.service import ProcessContext, ReleaseService
 from stream.testing import verifier
 
 S = 1_000_000_000
@@ -84,7 +85,9 @@ def opener(tmp_path: Path) -> Iterator[Opener]:
         end()
         path.write_text(config)
         hand = Hand(ns)
-        service = ReleaseService(sources.load(path), tmp_path / "out", at=at, clock=RealClock(hand))
+        service = ReleaseService(
+            sources.load(path), tmp_path / "out", faults=Faults(at), context=ProcessContext(clock=RealClock(hand))
+        )
         sites.append(Site(service, Fold(service.rules(embedded=False)), hand))
         return sites[0]
 

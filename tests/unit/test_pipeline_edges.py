@@ -25,9 +25,9 @@ from stream.ledger.layout import OperatorLayout
 from stream.release import pipeline, public_files
 from stream.release.audits import comparison
 from stream.release.contract import Attempt, Exposure
-from stream.release.failpoints import Failpoint
-from stream.release.schedule import ReleaseClock, SimulatedClock
-from stream.run.service import ReleaseService
+from stream.release.failpoints import Failpoint, Faults
+from stream.release.schedule import RealClock, ReleaseClock, SimulatedClock
+from stream.run.service import ProcessContext, ReleaseService
 from tests.entries import body_of, entry
 from tests.unit.test_pipeline_rules import DP, IDENTITY, _attempt, _public, _service, _settings
 
@@ -74,7 +74,7 @@ def test_a_clock_that_was_simulated_is_said(
     if "every" in window:
         table["start"] = "2024-01-01T00:00:00Z"
     with closing(
-        ReleaseService(_settings(table), tmp_path / "out", **({} if clock is None else {"clock": clock}))
+        ReleaseService(_settings(table), tmp_path / "out", context=ProcessContext(clock=clock or RealClock()))
     ) as service:
         assert service.pipelines["p"].attempt(_attempt(moment=moment)).status == "sealed"
     assert (_public(tmp_path, 1).get("clock") == "simulated") is said
@@ -84,7 +84,7 @@ def test_a_release_that_waits_has_its_moment_in_the_seal(tmp_path: Path) -> None
     """So that a start after a crash publishes it then; one that is published at once has none. The audience appears
     there too, where the series is one of an audience."""
     settings = _settings({"mechanism": DP}, {"mechanism": IDENTITY})
-    with closing(ReleaseService(settings, tmp_path / "out", clock=SimulatedClock())) as service:
+    with closing(ReleaseService(settings, tmp_path / "out", context=ProcessContext(clock=SimulatedClock()))) as service:
         service.pipelines["p"].attempt(_attempt(moment=48 * HOUR))
         service.pipelines["q"].attempt(_attempt("q@1.0.0"))
         paid, plain = (body_of(one) for one in service.ledger.entries() if one.kind == "seal")
@@ -98,7 +98,7 @@ def test_the_chain_names_the_last_one_and_counts_all(tmp_path: Path) -> None:
     """Digest and number of the last release, and how many numbers the process has sealed; a release whose manifest may
     not depend on data counts those elsewhere that were paid for."""
     settings = _settings({"mechanism": IDENTITY}, {"mechanism": DP}, {"mechanism": DP})
-    with closing(ReleaseService(settings, tmp_path / "out", clock=SimulatedClock())) as service:
+    with closing(ReleaseService(settings, tmp_path / "out", context=ProcessContext(clock=SimulatedClock()))) as service:
         for name, number in (("p", 1), ("p", 2), ("q", 1), ("r", 1), ("r", 2), ("p", 3), ("q", 2)):
             assert service.pipelines[name].attempt(_attempt(f"{name}@{number}.0.0")).sequence == number
 
@@ -228,7 +228,9 @@ def test_a_number_that_was_lost_leaves_nothing_in_public(tmp_path: Path) -> None
 def test_a_build_that_takes_too_long_leaves_nothing(tmp_path: Path) -> None:
     """Withheld; what the operator would have kept of it is gone, the files are put aside."""
     clock = SimulatedClock(monotonic=iter([0, 10**18]).__next__)
-    with closing(ReleaseService(_settings({"mechanism": DP}), tmp_path / "out", clock=clock)) as service:
+    with closing(
+        ReleaseService(_settings({"mechanism": DP}), tmp_path / "out", context=ProcessContext(clock=clock))
+    ) as service:
         found = service.pipelines["p"].attempt(_attempt(moment=48 * HOUR))
         assert (found.status, found.reasons) == ("withheld", ["the build took longer than publish_after allows"])
         assert [entry.kind for entry in service.ledger.entries() if entry.kind != "note"] == ["charge", "withheld"]
@@ -239,7 +241,9 @@ def test_a_build_that_takes_too_long_leaves_nothing(tmp_path: Path) -> None:
 
 def test_the_build_because_of_which_a_process_ended_is_withheld_once(tmp_path: Path) -> None:
     """Before anything is charged; every other cut is built, and the decision stays when the record is gone."""
-    with closing(ReleaseService(_settings({"mechanism": DP}), tmp_path / "out", clock=SimulatedClock())) as service:
+    with closing(
+        ReleaseService(_settings({"mechanism": DP}), tmp_path / "out", context=ProcessContext(clock=SimulatedClock()))
+    ) as service:
         service.folder.note_ended_build(EndedBuild("p@1.0.0", 901.5, 900.0))
         one = service.pipelines["p"]
         assert one.attempt(_attempt("p@0.0.0", moment=48 * HOUR)).status == "sealed"
@@ -264,7 +268,9 @@ def test_a_record_of_an_ended_build_that_cannot_be_read_stops_nothing(tmp_path: 
 
 def _daemons(folder: Path, mechanism: Any, at: Any = lambda _point: None) -> ReleaseService:
     """The service of a daemon."""
-    return ReleaseService(_settings({"mechanism": mechanism}), folder / "out", at=at, intake="records")
+    return ReleaseService(
+        _settings({"mechanism": mechanism}), folder / "out", faults=Faults(at), context=ProcessContext(intake="records")
+    )
 
 
 def _killed_in_a_build(folder: Path, attempt: Attempt) -> int:
@@ -334,7 +340,9 @@ def test_a_replay_counts_no_kills(tmp_path: Path) -> None:
             seen.append(OperatorLayout(tmp_path / "out").started_build.exists())
 
     settings = _settings({"mechanism": IDENTITY})
-    with closing(ReleaseService(settings, tmp_path / "out", at=look, intake="rows")) as service:
+    with closing(
+        ReleaseService(settings, tmp_path / "out", faults=Faults(look), context=ProcessContext(intake="rows"))
+    ) as service:
         service.pipelines["p"].attempt(_attempt("p@1.0.0"))
     assert seen == [False]
 

@@ -18,10 +18,10 @@ from models.eventlog import EventLog
 from stream.config.settings import Settings
 from stream.ledger.sqlite import Ledger, SqliteLedger
 from stream.release.contract import Attempt, Decision, Exposure
-from stream.release.failpoints import BOUNDARIES
+from stream.release.failpoints import BOUNDARIES, Faults
 from stream.release.mechanisms.identity import Identity
 from stream.release.pipeline import Publisher
-from stream.run.service import ReleaseService
+from stream.run.service import ProcessContext, ReleaseService
 from stream.testing.faults import Aborted, abort, at_nth
 from tests.entries import body_of, entry
 
@@ -44,7 +44,9 @@ def _service(
     def open_ledger(path: Path, process: str) -> tuple[Ledger, Publisher | None]:
         return SqliteLedger(path, process), publish
 
-    service = ReleaseService(settings, folder / "out", at=at, open_ledger=open_ledger)
+    service = ReleaseService(
+        settings, folder / "out", faults=Faults(at), context=ProcessContext(open_ledger=open_ledger)
+    )
     try:
         yield service
     finally:

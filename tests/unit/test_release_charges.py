@@ -17,10 +17,11 @@ from models.eventlog import EventLog
 from stream.config import sources
 from stream.release import public_files
 from stream.release.contract import Attempt, Decision, Exposure
+from stream.release.failpoints import Faults
 from stream.release.pipeline import Pipeline
 from stream.release.schedule import SimulatedClock
 from stream.release.stages import Built, Charged
-from stream.run.service import ReleaseService
+from stream.run.service import ProcessContext, ReleaseService
 from stream.testing.faults import Aborted, abort, at_nth
 
 
@@ -44,7 +45,9 @@ def _decide(
         '[[publication]]\nname = "p"\nwindow = { manual = true }\naudit = { risk = false, utility = false }\n'
         f'mechanism = {{ kind = "dp-variants", epsilon = {epsilon}, delta_dp = {delta_dp} }}\n{gate}'
     )
-    service = ReleaseService(sources.load(config), folder / "out", at=at, clock=SimulatedClock())
+    service = ReleaseService(
+        sources.load(config), folder / "out", faults=Faults(at), context=ProcessContext(clock=SimulatedClock())
+    )
     try:
         pipeline = service.pipelines["p"]
         return pipeline.attempt(_attempt(cut)), pipeline.account.spending.summed
@@ -79,7 +82,9 @@ def test_a_cut_that_was_charged_for_other_noise_is_not_drawn(tmp_path: Path) -> 
             '[[publication]]\nname = "p"\nwindow = { manual = true }\naudit = { risk = false, utility = false }\n'
             f'mechanism = {{ kind = "dp-log", epsilon = 1, delta_dp = 1e-6, time_share = {time_share} }}\n'
         )
-        service = ReleaseService(sources.load(config), tmp_path / "out", at=at, clock=SimulatedClock())
+        service = ReleaseService(
+            sources.load(config), tmp_path / "out", faults=Faults(at), context=ProcessContext(clock=SimulatedClock())
+        )
         try:
             return service.pipelines["p"].attempt(_attempt("p@1.0.0"))
         finally:

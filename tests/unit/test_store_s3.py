@@ -24,7 +24,7 @@ from models.eventlog import EventLog
 from stream.config import sources
 from stream.operator.verify import verify
 from stream.release.contract import Attempt, Decision, Exposure
-from stream.release.failpoints import Failpoint
+from stream.release.failpoints import Failpoint, Faults
 from stream.run.service import ReleaseService
 from stream.testing.proxy import Proxy
 from tests.conftest import missing
@@ -188,7 +188,9 @@ def test_a_network_that_fails_behind_the_seal_neither_burns_nor_doubles(network:
 
     def opened(gone: str = "") -> ReleaseService:
         at = {gone: network.cut}
-        return ReleaseService(sources.load(config), tmp_path / "out", at=lambda point: at.get(str(point), int)())
+        return ReleaseService(
+            sources.load(config), tmp_path / "out", faults=Faults(lambda point: at.get(str(point), int)())
+        )
 
     service = opened(str(Failpoint.SEALED))
     with pytest.raises(UnavailableError):

@@ -14,7 +14,7 @@ from stream.operator.history import audit, read
 from stream.operator.verify import verify
 from stream.release import audit_document
 from stream.release.contract import Attempt, Exposure
-from stream.run.service import ReleaseService
+from stream.run.service import ProcessContext, ReleaseService
 
 
 def _settings() -> Settings:
@@ -52,7 +52,7 @@ class _Then:
 
 def _released(folder: Path, chosen: Settings, numbers: range) -> None:
     log = EventLog.from_traces([(tuple("abc"), None)] * 40 + [(tuple("acb"), None)] * 40)
-    service = ReleaseService(chosen, folder, clock=_Then())
+    service = ReleaseService(chosen, folder, context=ProcessContext(clock=_Then()))
     try:
         for number in numbers:
             exposure = Exposure(log, np.ones(log.n_cases, dtype=np.bool_), (), 0)
@@ -86,7 +86,7 @@ def test_the_last_published_audit_is_never_shortened(tmp_path: Path) -> None:
     """The next audit continues from it; one of a number that was never published is not there to be shortened."""
     _released(tmp_path, _settings(), range(1, 4))
     before = [audit(tmp_path, "p", number) for number in (1, 2, 3)]
-    service = ReleaseService(_settings(), tmp_path, clock=_Then())
+    service = ReleaseService(_settings(), tmp_path, context=ProcessContext(clock=_Then()))
     try:
         for number in (3, 4, -7):
             service.pipelines["p"].audience.thin("p", number)
@@ -101,7 +101,7 @@ def test_a_damaged_old_audit_stops_no_release(tmp_path: Path, caplog: pytest.Log
     """The release behind it is out already; who reads the damaged one says that it is."""
     _released(tmp_path, _settings(), range(1, 4))
     (tmp_path / "operator" / "p" / "000002" / "audit.json").write_text("{")
-    service = ReleaseService(_settings(), tmp_path, clock=_Then())
+    service = ReleaseService(_settings(), tmp_path, context=ProcessContext(clock=_Then()))
     try:
         service.pipelines["p"].audience.thin("p", 2)
     finally:

@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import signal
+import time
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -126,7 +127,7 @@ def test_a_pipeline_by_itself_has_nothing_elsewhere(tmp_path: Path) -> None:
 def test_each_stage_has_its_own_seconds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """On a clock that continues by one second a look, every stage takes one."""
     looks = iter(range(5, 100))
-    monkeypatch.setattr(pipeline, "time", SimpleNamespace(monotonic=lambda: float(next(looks))))
+    monkeypatch.setattr(pipeline, "time", SimpleNamespace(monotonic=lambda: float(next(looks)), time=time.time))
     with _service(tmp_path, _settings({"mechanism": IDENTITY})) as service:
         seconds = service.pipelines["p"].attempt(_attempt()).audit["seconds"]
     assert set(seconds) >= {"build", "anonymity", "files", "read_back"}

@@ -767,22 +767,14 @@ class PairAttack:
 
 
 def every_candidate(
-    earlier: SimpleLog,
-    later: SimpleLog,
-    *,
-    bk_length: int,
-    n: Sequence[int],
-    method: Method = "exact",
-    known: Callable[[Any], Any] | None = None,
-    taxonomy: Mapping[Any, Any] | None = None,
-    foreign: bool = False,
+    question: AttackQuestion, earlier: SimpleLog, later: SimpleLog
 ) -> Iterator[tuple[int, tuple[Any, ...], Any, Any]]:
     """Yield every background knowledge with its values, in blocks.
 
     Parameters
     ----------
-    earlier, later, bk_length, n, method, known, taxonomy, foreign
-        As `anonymity`.
+    question, earlier, later
+        The options, and two releases as `question.simple_logs` returns them.
 
     Yields
     ------
@@ -798,12 +790,13 @@ def every_candidate(
     Raises
     ------
     InputError
-        If a parameter is out of range, or the candidates are too many to be listed.
+        If the candidates are too many to be listed.
     """
-    check_parameters(bk_length, n, method)
-    pair = join_releases(earlier, later, known=known, taxonomy=taxonomy, foreign=foreign)
-    attack = PairAttack(pair, bk_length, sorted(set(n)), method, "realisable")
+    pair = join_releases(
+        earlier, later, known=question.known_part, taxonomy=question.taxonomy, foreign=question.foreign
+    )
+    attack = PairAttack(pair, question.bk_length, sorted(set(question.n)), question.method, "realisable")
     for base in base_linkers(pair, attack.linkable, attack.ns):
         if base.exists:
-            for codes, values in enumerate_all(attack.valuer(base), bk_length):
+            for codes, values in enumerate_all(attack.valuer(base), question.bk_length):
                 yield base.n, pair.alphabet, codes, values

@@ -29,7 +29,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from models.attacks.candidates import CandidateValuer, cracks_by_value, matching_rows, records_by_value
-from models.attacks.correspondence import AttackedPair, AttackQuestion, PairAttack, check_parameters
+from models.attacks.correspondence import AttackedPair, AttackQuestion, PairAttack
 from models.attacks.linker import base_linkers
 from models.attacks.pairs import NextOccurrences, ReleasePair, encode, join_releases, next_occurrences, unmatched
 from models.attacks.true_linker import real_links, true_linker_minima
@@ -391,15 +391,7 @@ class SeriesAnonymity:
         return {"releases": self.releases, "results": rows}
 
 
-def series(
-    releases: Sequence[SimpleLog],
-    *,
-    bk_length: int = 2,
-    n: Sequence[int] = (0, 1),
-    known: Callable[[Any], Any] | None = None,
-    taxonomy: Mapping[Any, Any] | None = None,
-    foreign: bool = False,
-) -> SeriesAnonymity:
+def series(question: AttackQuestion, releases: Sequence[SimpleLog]) -> SeriesAnonymity:
     """Return the least numbers left by optimal micro attacks and compositions over all releases, for each n.
 
     Each pair is counted by the exact method, so micro attacks are what the definitions allow, which is at least what
@@ -407,28 +399,34 @@ def series(
 
     Parameters
     ----------
-    releases
-        Simple logs, in order of publication.
-    bk_length, n, known, taxonomy, foreign
-        As `correspondence.anonymity`.
+    question, releases
+        The options, and the releases as `question.simple_logs` returns them. Method and minimum are not read.
 
     Raises
     ------
     InputError
-        If a parameter is out of range, or the logs are too large to be searched.
+        If the logs are too large to be searched.
 
     References
     ----------
     correspondence-attacks-2021, section 7.
     """
-    check_parameters(bk_length, n)
-    ns = sorted(set(n))
+    ns = sorted(set(question.n))
     releases = over_all_activities(releases)
     pairs = {}
     for i, j in combinations(range(len(releases)), 2):
-        make = partial(any_linker_tables, releases[i], releases[j], bk_length, ns, known, taxonomy, foreign)
+        make = partial(
+            any_linker_tables,
+            releases[i],
+            releases[j],
+            question.bk_length,
+            ns,
+            known=question.known_part,
+            taxonomy=question.taxonomy,
+            foreign=question.foreign,
+        )
         pairs[i, j] = PairInSeries(make)
-    return series_of(len(releases), pairs, bk_length, ns, FEW)
+    return series_of(len(releases), pairs, question.bk_length, ns, FEW)
 
 
 def document(
@@ -458,15 +456,7 @@ def document(
         for pair in pairs:
             numbers = {"earlier": pair.earlier + 1, "later": pair.later + 1}
             body["pairs"].append({**numbers, **pair.answer.json()})
-        together = series(
-            logs,
-            bk_length=question.bk_length,
-            n=question.n,
-            known=question.known_part,
-            taxonomy=question.taxonomy,
-            foreign=question.foreign,
-        )
-        body["series"] = together.json()
+        body["series"] = series(question, logs).json()
     return body
 
 
@@ -486,7 +476,7 @@ def series_of(
     pairs
         Each pair by the indices of its releases, earlier one first. All pairs have the symbols of all releases.
     bk_length, ns
-        As of `series`; `ns` ascends.
+        Longest background knowledge, and each number of events removed at most, ascending.
     most_candidates
         If there are at most so many candidates, all are tried; otherwise only the worst ones of every pair.
     """
@@ -509,7 +499,7 @@ def any_linker_tables(
     earlier, later
         Two releases of the series, with the symbols of all of them (`over_all_activities`).
     bk_length, ns, known, taxonomy, foreign
-        As of `series`; `ns` ascends.
+        As of `correspondence.anonymity`; `ns` ascends.
 
     Raises
     ------

@@ -151,17 +151,7 @@ def _write_all(question: AttackQuestion, earlier: SimpleLog, later: SimpleLog, p
     columns_of_counts = [(name, pa.int32()) for name in names]
     schema = pa.schema([("bk", pa.list_(pa.string())), ("n", pa.int32()), *columns_of_counts])
     with pq.ParquetWriter(path, schema, compression="zstd") as writer:
-        candidates = every_candidate(
-            earlier,
-            later,
-            bk_length=question.bk_length,
-            n=question.n,
-            method=question.method,
-            known=question.known_part,
-            taxonomy=question.taxonomy,
-            foreign=question.foreign,
-        )
-        for n, symbols, codes, values in candidates:
+        for n, symbols, codes, values in every_candidate(question, earlier, later):
             writer.write_table(_block(schema, n, symbols, codes, values))
 
 

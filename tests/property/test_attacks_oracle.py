@@ -12,7 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from models.attacks.candidates import candidate_values, cracks_by_value
-from models.attacks.correspondence import PairAttack, anonymity, enumerated_minima, every_candidate
+from models.attacks.correspondence import AttackQuestion, PairAttack, anonymity, enumerated_minima, every_candidate
 from models.attacks.linkability import Edges, edges
 from models.attacks.linker import base_linkers
 from models.attacks.pairs import ReleasePair, encode, join_releases
@@ -94,7 +94,7 @@ def test_the_search_misses_no_candidate(n: int) -> None:
         (found,) = anonymity(*logs, bk_length=4, n=[n]).results
         rows = {
             tuple(symbols[code] for code in bk if code >= 0): values.tolist()
-            for _, symbols, codes, listed in every_candidate(*logs, bk_length=4, n=[n])
+            for _, symbols, codes, listed in every_candidate(AttackQuestion(bk_length=4, n=[n]), *logs)
             for bk, values in zip(codes.tolist(), listed, strict=True)
         }
         for name, left in LEFT.items():

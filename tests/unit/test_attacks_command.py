@@ -13,7 +13,7 @@ import pytest
 from connectors import read_log
 from connectors.logs import write_log
 from models.attacks.candidates import candidate_values
-from models.attacks.correspondence import PairAttack, every_candidate
+from models.attacks.correspondence import AttackQuestion, PairAttack, every_candidate
 from models.attacks.linker import base_linkers
 from models.attacks.pairs import join_releases, unmatched
 from models.eventlog import EventLog, SimpleLog
@@ -217,7 +217,7 @@ def test_exact_values_agree_with_linear_programs(logs: Path, name: str, sensitiv
 
 def _sample(earlier: SimpleLog, later: SimpleLog, rng: np.random.Generator, size: int) -> tuple[list[Any], int]:
     """Candidates, up to half of them with 0 < BA < |L2| - |L1|."""
-    blocks = list(every_candidate(earlier, later, bk_length=4, n=[1]))
+    blocks = list(every_candidate(AttackQuestion(bk_length=4, n=[1]), earlier, later))
     codes, rows = np.concatenate([one[2] for one in blocks]), np.concatenate([one[3] for one in blocks])
     left = rows[:, 1] - rows[:, 4]
     order = rng.permutation(len(codes))

@@ -9,7 +9,7 @@ import pytest
 
 from models.attacks import linkability, search
 from models.attacks.candidates import cracks_by_value, joint_value, matching_rows, records_by_value
-from models.attacks.correspondence import PairAttack, anonymity, every_candidate
+from models.attacks.correspondence import AttackQuestion, PairAttack, anonymity, every_candidate
 from models.attacks.linker import base_linkers
 from models.attacks.pairs import encode, join_releases, next_occurrences
 from models.attacks.series import (
@@ -99,7 +99,7 @@ def test_a_series_knows_the_taxonomy() -> None:
     releases = [simple(*[([activity], "X")] * size) for activity, size in (("t", 2), ("x", 3), ("x", 4))]
     without = {}
     for taxonomy in (None, {"x": "t", "y": "t"}):
-        (row,) = series(releases, bk_length=1, n=(0,), taxonomy=taxonomy).json()["results"]
+        (row,) = series(AttackQuestion(bk_length=1, n=(0,), taxonomy=taxonomy), releases).json()["results"]
         without[taxonomy is not None] = row["without_linker"]
     assert without == {False: [[1, 2], [1, 3]], True: []}
 
@@ -158,7 +158,7 @@ def test_series_never_leaves_more_than_its_pairs() -> None:
     with the release that it is about leaves. (Over all bk it may be more: f, d fits one record of release 3, but none
     of release 2, so that nobody is the victim.)"""
     logs = [L1, L2, simple(*FIGURE["L2"], (["a", "b", "f"], "HIV"))]
-    (row,) = series(logs, bk_length=2, n=[1]).json()["results"]
+    (row,) = series(AttackQuestion(bk_length=2, n=[1]), logs).json()["results"]
     assert row["complete"]
     compared = 0
     for name, about in (("fa", 0), ("ca", 1), ("ba", 1)):
@@ -180,7 +180,7 @@ def test_a_series_tries_activities_that_one_release_alone_shows() -> None:
         simple(("aa", "Y"), ("a", "Y"), ("ab", "X")),
         simple(("aax", "Y"), ("ax", "Y"), ("ax", "X")),
     ]
-    (row,) = series(logs, bk_length=2, n=[1]).json()["results"]
+    (row,) = series(AttackQuestion(bk_length=2, n=[1]), logs).json()["results"]
     assert (row["bf"], row["bc"], row["complete"]) == (1, 1, True)
     assert row["worst"]["bf"] == {"release": 2, "bk": ["b", "x"]}
 
@@ -201,7 +201,7 @@ def test_cracks_by_sensitive_value() -> None:
 def test_enumeration_agrees_with_branch_and_bound() -> None:
     """The least realisable values over all listed candidates are those of the search."""
     (found,) = anonymity(L1, L2, bk_length=3, n=[1]).results
-    rows = np.concatenate([values for *_, values in every_candidate(L1, L2, bk_length=3, n=[1])])
+    rows = np.concatenate([values for *_, values in every_candidate(AttackQuestion(bk_length=3, n=[1]), L1, L2)])
     assert len(rows) == 5 + 5**2 + 5**3
     left = {"fa": rows[:, 0] - rows[:, 2], "ca": rows[:, 1] - rows[:, 3], "ba": rows[:, 1] - rows[:, 4]}
     assert {name: column[column >= 1].min() for name, column in left.items()} == {

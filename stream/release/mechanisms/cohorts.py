@@ -387,8 +387,8 @@ class PublishedCohorts:
             published.update(dict(self.former.published))
         return recorded, published
 
-    def held_back(self, exposure: Exposure, queue: Ints) -> PublishedCohorts:
-        """Return these cohorts with the remaining queue, which has waited for one more release."""
+    def with_queue(self, exposure: Exposure, queue: Ints) -> PublishedCohorts:
+        """Return the registry with the cases of the queue that remain: they have waited for one more release."""
         names = [exposure.log.case_ids[case] for case in queue.tolist()]
         still_waiting = {name: self.waiting.get(name, 0) + 1 for name in names if name not in self.place_of}
         return replace(self, waiting=still_waiting)
@@ -440,8 +440,8 @@ class PublishedCohorts:
         with_newest = PublishedCohorts.of([*self.cohorts, newest], alphabet, claim)
         return replace(with_newest, waiting=self.waiting, pending=dict(pending or {}), former=self.former)
 
-    def left_behind(self, exposure: Exposure) -> PublishedCohorts:
-        """Return the registry for the next release of a series that shows each case once: sums in place of cases."""
+    def reduced_to_sums(self, exposure: Exposure) -> PublishedCohorts:
+        """Return the registry with sums in place of cases, for a series that shows each case once."""
         recorded, published = self.activities(exposure)
         former_cohorts = 0 if self.former is None else self.former.cohorts
         former = FormerCohorts(
@@ -473,12 +473,7 @@ class PublishedCohorts:
             has_erased_case = not gone.isdisjoint(published.cases)
             remaining.append(published.without(gone) if has_erased_case else published)
         waiting = {name: releases for name, releases in self.waiting.items() if name not in gone}
-        return replace(
-            PublishedCohorts.of(remaining, self.alphabet, self.claim),
-            waiting=waiting,
-            pending=pending,
-            former=self.former,
-        )
+        return replace(self._with(remaining), waiting=waiting, pending=pending)
 
     def log(self, exposure: Exposure) -> tuple[EventLog, Ints]:
         """Return every published case that the state still has, and its index in the exposed log."""
@@ -643,7 +638,8 @@ class TlkcCohorts(TlkcMechanism):
         fresh = self._fresh(exposure, queue, published, took_over=published.shown != before.shown)
         registry = published
         if fresh is not None:
-            registry = self._joined(published, exposure, fresh, claim_of_all).held_back(exposure, queue)
+            with_newest = self._joined(published, exposure, fresh, claim_of_all)
+            registry = with_newest.with_queue(exposure, queue)
 
         cohorts = registry.of_publication(exposure.publication)
         log, origin = cohorts.log(exposure)
@@ -660,7 +656,7 @@ class TlkcCohorts(TlkcMechanism):
         if fresh is not None:
             operator = {**operator_view(fresh), **operator}
         # A series that shows each case once keeps sums in place of cases.
-        kept_registry = registry.left_behind(exposure) if exposure.once else registry
+        kept_registry = registry.reduced_to_sums(exposure) if exposure.once else registry
         return Build(
             log=log,
             origin=origin,

@@ -518,7 +518,7 @@ class Pipeline:
             content = increments.content_of(audited, spec.formats)
         public = self._manifest(build, charged, content)
         released, order = public_files.shuffled(content.build, self._pages)
-        sources = dict(zip(released.case_ids, order.tolist(), strict=True))
+        source_of_case = dict(zip(released.case_ids, order.tolist(), strict=True))
         writers = public_files.writers(spec.formats, released, content.build, spec.mechanism)
 
         started = time.monotonic()
@@ -537,7 +537,7 @@ class Pipeline:
             spec.mechanism,
             exposure,
             content.record,
-            sources,
+            source_of_case,
             self._pages or HEAP,
         )
         seconds["read_back"] = time.monotonic() - started
@@ -550,14 +550,7 @@ class Pipeline:
 
         announced: Manifest = {**public, "files": list(prepared.files)}
         audit = audit_document.full_audit(judged, judged.decision, judged.reasons, seconds, spec)
-        document: AuditDocument = {**announced, **audit}
-        if spec.bounded:
-            document["bounded"] = list(spec.bounded)
-            doubts = self._doubts(exposure)
-            if doubts:
-                document["doubts"] = doubts
-        if self.looser:
-            document["looser"] = list(self.looser)
+        document = self._document(announced, audit, exposure)
         operator_files = self._write_operator_files(audited, document)
         if spec.approval and self.mirror is not None:
             self.mirror.put_held(self.name, prepared.name, prepared.tmp)
@@ -568,6 +561,18 @@ class Pipeline:
             self.folder.discard(self.name)
             raise _WithheldError([Reason("mechanism", LATE)], audit)
         return Written(judged, prepared, operator_files, announced, document)
+
+    def _document(self, announced: Manifest, audit: AuditDocument, exposure: Exposure) -> AuditDocument:
+        """Return `audit.json`: manifest and audit, with warnings that only the operator reads."""
+        document: AuditDocument = {**announced, **audit}
+        if self.spec.bounded:
+            document["bounded"] = list(self.spec.bounded)
+            doubts = self._doubts(exposure)
+            if doubts:
+                document["doubts"] = doubts
+        if self.looser:
+            document["looser"] = list(self.looser)
+        return document
 
     def _doubts(self, exposure: Exposure) -> list[str]:
         """Return warnings about the values of the sensitive attributes that C bounds."""

@@ -160,7 +160,10 @@ class BadRows:
 
     def by_cause(self) -> dict[str, dict[str, Any]]:
         """Return the counts as JSON: `{cause: {"rows": 48, "examples": ["log.csv: line 3", ...]}}`."""
-        return {cause: {"rows": count, "examples": list(self.examples[cause])} for cause, count in self.counts.items()}
+        by_cause = {}
+        for cause, count in self.counts.items():
+            by_cause[cause] = {"rows": count, "examples": list(self.examples[cause])}
+        return by_cause
 
     def summary(self) -> str:
         """Return the counts by cause as text: `48 with no time (line 3, line 17, ...); 2 with no case id (...)`."""
@@ -211,7 +214,8 @@ def fields_as_text(fields: Iterable[Any]) -> str:
         Values of one row.
     """
     line = io.StringIO()
-    csv.writer(line, lineterminator="").writerow("" if value is None else str(value) for value in fields)
+    texts = ["" if value is None else str(value) for value in fields]
+    csv.writer(line, lineterminator="").writerow(texts)
     return line.getvalue()
 
 

@@ -150,7 +150,10 @@ def table_of(
     if "relative_time" in parts:
         ticks = np.asarray(parts["relative_time"].decode(), dtype=np.int64)
         time = ticks[codes] * NANOSECONDS[knowledge.T]
-    spread = {name: Column(part.codes[codes], part.values) for name, part in parts.items() if name != "relative_time"}
+    spread = {}
+    for name, part in parts.items():
+        if name != "relative_time":
+            spread[name] = Column(part.codes[codes], part.values)
     log = EventLog(
         case_ids=tuple(map(str, range(len(count)))),
         starts=starts,

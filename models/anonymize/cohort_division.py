@@ -395,8 +395,9 @@ class _Search:
     def __init__(self, queue: TlkcProblem, share: Fraction, priorities: ItemPriorities) -> None:
         self.queue, self.share, self.view = queue, share, queue.seen
         self.reach = Reach(self.view)
-        self.value = np.asarray([priorities.value.get(item, PLAIN) for item in self.view.alphabet], dtype=np.int64)
-        self.owed = np.asarray([item in priorities.owed for item in self.view.alphabet], dtype=np.bool_)
+        alphabet = self.view.alphabet
+        self.value = np.asarray([priorities.value.get(item, PLAIN) for item in alphabet], dtype=np.int64)
+        self.owed = np.asarray([item in priorities.owed for item in alphabet], dtype=np.bool_)
         self.classes = list(queue.classes.values())
         self.length = queue.log.lengths
         self.row = self.view.row_of_case

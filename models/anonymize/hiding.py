@@ -190,7 +190,11 @@ class Hiding:
 
 def _without(exposed: dict[Bk, Flags], given_up: set[Bk]) -> dict[Bk, Flags]:
     """Return the exposed background knowledge that contains none that was given up."""
-    return {bk: groups for bk, groups in exposed.items() if not any(within(ban, bk) for ban in given_up)}
+
+    def contains_ban(bk: Bk) -> bool:
+        return any(within(ban, bk) for ban in given_up)
+
+    return {bk: groups for bk, groups in exposed.items() if not contains_ban(bk)}
 
 
 def _ranks(count: Ints) -> Ints:

@@ -56,7 +56,9 @@ class Bans:
         levels
             int32[N, size], the candidates of each size.
         """
-        lengths = np.repeat([level.shape[1] for level in levels], [len(level) for level in levels])
+        sizes = [level.shape[1] for level in levels]
+        candidates_of_size = [len(level) for level in levels]
+        lengths = np.repeat(sizes, candidates_of_size)
         codes = [np.empty(0, dtype=np.int32), *(level.ravel() for level in levels)]
         return cls(starts_of(lengths), np.concatenate(codes))
 

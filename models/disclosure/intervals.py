@@ -678,7 +678,8 @@ def crossed_area(divisions: Sequence[BothWays], measures: int) -> AttackRisk | N
                 for unit, part in zip(side.unit.tolist(), parts.tolist(), strict=True):
                     added[unit] = added.get(unit, 0.0) + part
     # The area of n pairs cannot be known better than that one of them may be the other way round.
-    variance = max(sum(value**2 for value in added.values()), 1 / len(added) ** 2)
+    least_variance = 1 / len(added) ** 2
+    variance = max(sum(value**2 for value in added.values()), least_variance)
     area = sum(areas) / len(areas)
     return _area(area, variance, variance, (len(added), len(added)), measures, None)
 

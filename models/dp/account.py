@@ -104,7 +104,8 @@ def loss(accounting: Accounting, spending: Spending, max_delta: Fraction | None 
     summed = spending.summed
     if accounting.kind == "zcdp":
         return AccountedLoss(accounting.loss(summed), "zcdp")
-    stretches = [(stretch, True) for stretch in spending.ended] + [(stretch, False) for stretch in spending.current]
+    stretches = [(stretch, True) for stretch in spending.ended]
+    stretches += [(stretch, False) for stretch in spending.current]
     savings = [_saving(stretch, has_ended) for stretch, has_ended in stretches]
     chosen = [saving for saving in savings if saving.epsilon]
     # Savings that need no more delta come first, since no limit of delta excludes them; then the largest.

@@ -277,7 +277,8 @@ def _assemble(
     lengths = annotated.log.lengths[instances]
     starts = starts_of(lengths)
     if settings.compression == "equation-4":
-        factor = compression_factor(_extent(annotated.relative[annotated.first]), _extent(relative[starts[:-1]]))
+        first_times = annotated.relative[annotated.first]
+        factor = compression_factor(_extent(first_times), _extent(relative[starts[:-1]]))
         relative = compressed(relative, factor)
     starting = relative[starts[:-1]]
     shuffled = draw.permutation(len(instances))  # so that ties of time keep no order of the source

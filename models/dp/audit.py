@@ -313,7 +313,8 @@ def seen_epsilon(
 
     if not refuted(math.inf):
         return None
-    return claimed + FINEST * bisect_left(range(sys.maxsize), True, key=lambda n: refuted(claimed + FINEST * n))
+    parts_above = bisect_left(range(sys.maxsize), True, key=lambda n: refuted(claimed + FINEST * n))
+    return claimed + FINEST * parts_above
 
 
 BULK = 100_000

@@ -70,7 +70,8 @@ def minimal_dafsa(variants: Sequence[tuple[int, ...]]) -> Dafsa:
     symbols = np.asarray([label for variant in variants for label in variant], dtype=np.int64)
     order = np.asarray(sorted(range(len(variants)), key=variants.__getitem__), dtype=np.int64)
     entered, parent, label, final = _trie(starts, symbols, order)
-    _, first, alike = np.unique(2 * _children(parent, label, final) + final, return_index=True, return_inverse=True)
+    subtree = 2 * _children(parent, label, final) + final
+    _, first, alike = np.unique(subtree, return_index=True, return_inverse=True)
     appearance = np.argsort(first)
     state = np.argsort(appearance)[alike]
     width = label.max() + 1

@@ -437,7 +437,8 @@ def measure_times(
     medians = {}
     for pair, shape, weight in zip(pairs.tolist(), shapes, weighted.tolist(), strict=True):
         is_readable = weight >= drawn_times.READABLE * noisy.step_noise
-        medians[divmod(pair, n_labels)] = _median(shape, weight, noisy.step_noise, bounds, is_readable=is_readable)
+        step = divmod(pair, n_labels)
+        medians[step] = _median(shape, weight, noisy.step_noise, bounds, is_readable=is_readable)
     n_bins = len(noisy.throughput)
     throughput = drawn_times.shape(
         noisy.throughput,

@@ -465,7 +465,8 @@ def ordinal_rows(counted: Iterable[tuple[Sized, int]]) -> list[Ints]:
 
 
 def _as_log(simple: SimpleLog, noisy: NoisyCounts, rows: list[Ints], draw: NoiseSource) -> EventLog:
-    return assembled(simple.alphabet, [simple.variants[variant] for variant in noisy.variants.tolist()], rows, draw)
+    released_variants = [simple.variants[variant] for variant in noisy.variants.tolist()]
+    return assembled(simple.alphabet, released_variants, rows, draw)
 
 
 def assembled(

@@ -132,8 +132,12 @@ def _best_order(rho: float, toll: float) -> float:
 
     It solves rho (a - 1)^2 + ln a = toll, toll = ln(1 / delta).
     """
-    parts = bisect_right(range(sys.maxsize), toll, key=lambda n: rho * (n * FINEST) ** 2 + math.log1p(n * FINEST))
-    return 1.0 + parts * FINEST
+
+    def slope(parts: int) -> float:
+        above_one = parts * FINEST
+        return rho * above_one**2 + math.log1p(above_one)
+
+    return 1.0 + FINEST * bisect_right(range(sys.maxsize), toll, key=slope)
 
 
 @lru_cache(maxsize=1024)

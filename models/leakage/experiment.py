@@ -180,7 +180,9 @@ def run(log: EventLog, settings: SimulationSettings) -> SimulationOutcome:
         incomplete.append(int(((states > 0) & ~is_complete).sum()))
         # The first state is that before all events, and a complete case has one more at its end.
         events.append(int(np.maximum(states - 1 - is_complete, 0).sum()))
-    chains = {name: _chain(log, ended, shown, budgets, settings, items) for name, items in _items(log, settings)}
+    chains = {}
+    for name, items in _items(log, settings):
+        chains[name] = _chain(log, ended, shown, budgets, settings, items)
     return SimulationOutcome(budgets, chains, complete, incomplete, events)
 
 
@@ -231,7 +233,9 @@ def _curves(
         lengths = [min(settings.window, system.depth) for system in systems[1:]]
         return reference(budgets, None if settings.scenario == "certain" else lengths)
     if settings.newest:
-        return batch(budgets, [b for b, _ in pairs[1:]], [f for _, f in pairs[1:]])
+        backward_steps = [backward for backward, _ in pairs[1:]]
+        forward_steps = [forward for _, forward in pairs[1:]]
+        return batch(budgets, backward_steps, forward_steps)
     leakage = TemporalLeakage()
     for e, (backward, forward) in zip(budgets, pairs, strict=True):
         leakage.release(e, backward, forward)

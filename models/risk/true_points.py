@@ -120,7 +120,8 @@ class _PointIndex:
         new_pair[1:] = (np.diff(sorted_points) != 0) | (np.diff(sorted_records) != 0)
         first = np.flatnonzero(new_pair)
         counts = np.diff(first, append=len(order))
-        return cls(starts_of(np.bincount(sorted_points[first], minlength=n_points)), sorted_records[first], counts)
+        pairs_of_point = np.bincount(sorted_points[first], minlength=n_points)
+        return cls(starts_of(pairs_of_point), sorted_records[first], counts)
 
 
 def _search(

@@ -171,7 +171,8 @@ def _sampled(
     kept, less_frequent = ranked[: most // 2], ranked[most // 2 :]
     places = draws.choice(len(less_frequent), most - len(kept), replace=False)
     chosen = [less_frequent[place] for place in places]
-    growth = sum(count for _, count in less_frequent) / sum(count for _, count in chosen)
+    cases_of_chosen = sum(count for _, count in chosen)
+    growth = sum(count for _, count in less_frequent) / cases_of_chosen
     weighted_kept = [(variant, float(count)) for variant, count in kept]
     weighted_chosen = [(variant, count * growth) for variant, count in chosen]
     return weighted_kept + weighted_chosen

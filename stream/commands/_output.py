@@ -152,7 +152,11 @@ def filled(names: Sequence[str], rows: Sequence[Sequence[Any]], *, title: str, w
     word_columns
         Number of first columns that hold words.
     """
-    kept = [column for column in range(len(names)) if any(row[column] is not None for row in rows)]
+
+    def has_value(column: int) -> bool:
+        return any(row[column] is not None for row in rows)
+
+    kept = [column for column in range(len(names)) if has_value(column)]
     kept_word_columns = sum(column < word_columns for column in kept)
     table = grid(*(names[column] for column in kept), title=title, word_columns=kept_word_columns)
     for row in rows:

@@ -320,8 +320,11 @@ def _show(
             markup=False,
         )
     if best_left:
-        points = ", ".join(f"{t.candidate.publication.name} ({t.kept:.3f}, {t.wait_days:.1f} d)" for t in best_left)
-        console.print(f"most kept for each wait: {points}", markup=False)
+        points = []
+        for trial in best_left:
+            name = trial.candidate.publication.name
+            points.append(f"{name} ({trial.kept:.3f}, {trial.wait_days:.1f} d)")
+        console.print(f"most kept for each wait: {', '.join(points)}", markup=False)
     if best is None:
         _show_nearest(console, near)
     else:

@@ -146,7 +146,10 @@ def _repeated(rows: list[KeyRow], first_tables: dict[tuple[str, ...], str]) -> l
     names: dict[str, list[str]] = {}
     for row in rows:
         names.setdefault(first_tables[row.content()], []).append(f"`{row.key}`")
-    return [line for title, keys in names.items() for line in (f"As in {title}: {', '.join(keys)}.", "")]
+    lines = []
+    for title, keys in names.items():
+        lines += [f"As in {title}: {', '.join(keys)}.", ""]
+    return lines
 
 
 def tables() -> Iterator[tuple[str, str, list[KeyRow]]]:

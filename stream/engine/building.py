@@ -115,7 +115,8 @@ def _rows(engine: Engine, plan: VariantPlan, cases: tuple[str, ...]) -> Ints:
     """Return the row of each case that leaves, -1 for the others: the engine identifies cases by their draws."""
     draws = Draws()
     text = f"S{ID_DIGITS}"  # as an array: a dictionary would take ten times the memory
-    ids = np.fromiter((draws.of("id", name)[:ID_DIGITS].encode() for name in cases), dtype=text, count=len(cases))
+    drawn = (draws.of("id", name)[:ID_DIGITS].encode() for name in cases)
+    ids = np.fromiter(drawn, dtype=text, count=len(cases))
     case_of_place = np.argsort(ids)
     ids = ids[case_of_place]
     if (ids[1:] == ids[:-1]).any():

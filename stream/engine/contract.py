@@ -95,7 +95,9 @@ class Draws:
         import hmac
 
         purpose_key = hmac.new(self.key, purpose.encode(), hashlib.sha256).digest().ljust(BLOCK, b"\0")
-        return bytes(byte ^ 0x36 for byte in purpose_key), bytes(byte ^ 0x5C for byte in purpose_key)
+        inner = bytes(byte ^ 0x36 for byte in purpose_key)
+        outer = bytes(byte ^ 0x5C for byte in purpose_key)
+        return inner, outer
 
     def of(self, purpose: str, case: str) -> str:
         """Return the draw of a case for a purpose, 64 hexadecimal digits."""

@@ -380,8 +380,10 @@ def opened(path: Path | str, reading: Reading) -> DataFiles:
     note = recognised_columns(header, reading.columns, names)
     if note:
         reading.say(note)
-    full_paths = [f"{text.split('://')[0]}://{file}" if is_url(text) else file for file in files]
-    return DataFiles(text, kind, tuple(full_paths), names, types, partitions, reading, dialect)
+    if is_url(text):
+        scheme = text.partition("://")[0]
+        files = [f"{scheme}://{file}" for file in files]
+    return DataFiles(text, kind, tuple(files), names, types, partitions, reading, dialect)
 
 
 def _listed(text: str) -> tuple[Any, list[str]]:

@@ -120,7 +120,8 @@ class Archive:
         listed = self._listed()
         if listed is None:
             listed = set(self.segments())
-        names = sorted(segment.path.rpartition("/")[2] for segment in (listed | set(added)) - set(removed))
+        remaining = (listed | set(added)) - set(removed)
+        names = sorted(segment.path.rpartition("/")[2] for segment in remaining)
         self.blobs.put(ARCHIVE_LISTED, seal("\n".join(names).encode(), self.keys, FORMAT, VERSION))
         for segment in removed:
             self.blobs.delete(segment.path)

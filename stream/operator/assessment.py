@@ -362,7 +362,8 @@ def warnings(assessments: Mapping[str, Assessment]) -> Iterator[str]:
             "alike logs have .5): the control is of another time or process. That difference looks like a leak."
         )
     for name, assessment in assessments.items():
-        backwards = [measure for result in assessment.results for measure in result.measures if _is_backwards(measure)]
+        measures = [measure for result in assessment.results for measure in result.measures]
+        backwards = [measure for measure in measures if _is_backwards(measure)]
         # Halves that were original and control in turn were not mixed up: suppression can make the rare cases of a
         # release less like it.
         if backwards and not assessment.both_ways:

@@ -187,7 +187,8 @@ def _refuse_behind(ledger: Path, output: Path, url: str | None) -> None:
     sealed = view.seals.keys() - {(seal.publication, seal.sequence) for seal in view.held}
     names = view.accounts.keys() - {""}
     public = output / PUBLIC
-    names |= {path.name for path in public.iterdir() if path.is_dir()} if public.is_dir() else set()
+    if public.is_dir():
+        names |= {path.name for path in public.iterdir() if path.is_dir()}
     store = open_store(url or output)
     for name in sorted(names):
         for number in store.releases(name):

@@ -61,8 +61,11 @@ def window(log: EventLog, least: int = K) -> dict[str, Any]:
     """
     smallest = _tenth(log, least)
     enough = SMALL_QUEUE * least
-    sizes = (size for size in range(smallest, 2 * smallest) if not 0 < log.n_cases % size < enough)
-    return {"completed_cases": next(sizes, smallest)}
+    for size in range(smallest, 2 * smallest):
+        cases_left = log.n_cases % size
+        if cases_left == 0 or cases_left >= enough:
+            return {"completed_cases": size}
+    return {"completed_cases": smallest}
 
 
 def growing_window(log: EventLog, least: int = K) -> dict[str, Any]:

@@ -44,5 +44,8 @@ def median_wait(records: Sequence[ReleaseRecord], since: Mapping[str, float]) ->
         for case in record.case_ids:
             if case:  # a record that is not a case has no name
                 first_shown.setdefault(case, moment)
-    waits = [max(0.0, moment - since[case]) / DAY for case, moment in first_shown.items() if case in since]
+    waits = []
+    for case, moment in first_shown.items():
+        if case in since:
+            waits.append(max(0.0, moment - since[case]) / DAY)
     return median(waits) if waits else None

@@ -57,8 +57,10 @@ def as_duration(value: Any) -> int:
 
 def as_text(length: int) -> str:
     """Return nanoseconds in the largest unit that divides them, up to days: `30d`."""
-    unit = next(name for name in ("d", "h", "m", "s", "ms") if length % UNITS[name] == 0 or name == "ms")
-    return f"{length // UNITS[unit]}{unit}"
+    for unit in ("d", "h", "m", "s"):
+        if length % UNITS[unit] == 0:
+            return f"{length // UNITS[unit]}{unit}"
+    return f"{length // UNITS['ms']}ms"
 
 
 AS_WRITTEN = {"durations": "as written"}

@@ -307,7 +307,8 @@ def _series_value(minimum: SeriesMinimum, bounds: Mapping[str, float], texts: Do
 
 def _bound(bounds: Mapping[str, float], names: Sequence[str], texts: DossierTexts) -> str:
     """Return the bounds, one number if they are all the same."""
-    values = [texts.number(bounds[name]) if name in bounds else texts.say("page.not_set") for name in names]
+    not_set = texts.say("page.not_set")
+    values = [texts.number(bounds[name]) if name in bounds else not_set for name in names]
     if len(set(values)) == 1:
         return values[0]
     return ", ".join(values)

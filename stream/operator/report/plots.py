@@ -182,7 +182,9 @@ def timeline(title: str, rows: Sequence[tuple[str, Sequence[Mark]]], ends: tuple
         y = index * TIMELINE_ROW + 24
         body.append(element("text", name[:48], class_="tick", x=left - 4, y=y - 11))
         body.append(element("line", class_="grid", x1=left, x2=right, y1=y, y2=y))
-        body += [svg.marker(left + mark.share * (right - left), y, mark.shape, mark.text) for mark in marks]
+        for mark in marks:
+            x = left + mark.share * (right - left)
+            body.append(svg.marker(x, y, mark.shape, mark.text))
     height = len(rows) * TIMELINE_ROW + 20
     first, last = ends
     body.append(element("text", first, class_="unit", x=left - 4, y=height - 6))
@@ -243,14 +245,16 @@ def _axis(
 
 def _round_above(most: float) -> float:
     power = 10.0 ** math.floor(math.log10(most))
-    return next(step * power for step in (1.5, 2, 3, 5, 7, 10, 15) if step * power >= most)
+    round_values = [step * power for step in (1.5, 2, 3, 5, 7, 10, 15)]
+    return next(value for value in round_values if value >= most)
 
 
 def _round_step(rough: float) -> float:
     if rough <= 0:
         return 1.0
     power = 10.0 ** math.floor(math.log10(rough))
-    return next(step * power for step in (1.0, 2.0, 2.5, 5.0, 10.0) if step * power >= rough - 1e-12)
+    round_steps = [step * power for step in (1.0, 2.0, 2.5, 5.0, 10.0)]
+    return next(step for step in round_steps if step >= rough - 1e-12)
 
 
 def _places(labels: Sequence[str]) -> list[float]:

@@ -375,7 +375,8 @@ def _refuse_other_items(earlier: ReleaseRecord, later: ReleaseRecord) -> None:
 
 
 def _carried_columns(record: ReleaseRecord) -> str:
-    return ", ".join(f"{name} in {record.T}" if name == "relative_time" else name for name in record.carries)
+    with_unit = {"relative_time": f"relative_time in {record.T}"}
+    return ", ".join(with_unit.get(name, name) for name in record.carries)
 
 
 def inserted_since(context: AuditContext, earlier: ReleaseRecord, later: ReleaseRecord) -> int:

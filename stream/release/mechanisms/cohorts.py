@@ -281,7 +281,8 @@ class PublishedCohorts:
             (first, second): Pending(cases, events, owed, mean)
             for first, second, cases, events, owed, mean in kept.pending
         }
-        return replace(cls.of(kept.cohorts, items, claim), waiting=kept.waiting, pending=pending, former=kept.former)
+        registry = cls.of(kept.cohorts, items, claim)
+        return replace(registry, waiting=kept.waiting, pending=pending, former=kept.former)
 
     def memory(self) -> Memory:
         """Return the content of memory.json."""
@@ -817,7 +818,8 @@ class TlkcCohorts(TlkcMechanism):
         if not memory:
             return memory
         published = PublishedCohorts.read(memory)
-        is_unknown = published.place_of.keys().isdisjoint(cases) and published.waiting.keys().isdisjoint(cases)
+        shows_none = published.place_of.keys().isdisjoint(cases)
+        is_unknown = shows_none and published.waiting.keys().isdisjoint(cases)
         if is_unknown and not (published.former and published.pending):
             return memory
         return msgspec.to_builtins(published.without(cases).memory(), enc_hook=np.ndarray.tolist)

@@ -201,7 +201,7 @@ class ActiveCoordinator:
         if saved is None:
             recorded_rules = self.delta.recorded_rules()
             has_recorded_rules = recorded_rules is not None
-            fold = self.service.placed(Fold(recorded_rules or self._rules()))
+            fold = self.service.new_fold(recorded_rules or self._rules())
             position, epoch = -1, -1
             # Deltas of erased cases may still be in the topic.
             apply_tombstones(self.service, fold)
@@ -393,7 +393,7 @@ class ActiveCoordinator:
     def _fold_all(self, records: Iterable[DeltaRecord], stopped: Callable[[], bool]) -> None:
         if stopped():
             return  # nothing was read yet, and `records` may begin with a long read of missing ones
-        self.runner.run(DeltaRecords(records, self.delta.anchor, self.service.readable), stopped)
+        self.runner.run(DeltaRecords(records, self.delta.anchor, self.service.with_pseudonyms), stopped)
         self.save_decided()
         is_due = time.monotonic() - self._saved_at > CHECKPOINT_SECONDS and self.position > self.saved
         if is_due and not self.fold.awaits_decision:

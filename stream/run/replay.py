@@ -242,19 +242,7 @@ class Replay:
             all_events, log = log.n_events, within(log, self.settings, until)
             events = log.n_events
             outcome = ReplayOutcome(events=events, cases=log.n_cases, left_out=all_events - events)
-            # Publications that promise epsilon read no sensitive attribute.
-            mechanisms = [publication.build_mechanism for publication in self.settings.publication]
-            mechanisms = [mechanism for mechanism in mechanisms if mechanism.reads_data_in_gate]
-            if mechanisms:
-                sensitive = self.settings.process.sensitive
-                outcome.doubtful_values = warnings_of_several_values(log.changing_cases(sensitive))
-                all_bins = [getattr(mechanism, "bins", {}) for mechanism in mechanisms]
-                unbinned = [name for name in sensitive if not all(name in bins for bins in all_bins)]
-                outcome.doubtful_values += warnings_of_values(log, unbinned)
-                bounds = [getattr(mechanism, "K", 1) for mechanism in mechanisms if getattr(mechanism, "C", 1) < 1]
-                if bounds:
-                    outcome.doubtful_values += warnings_of_lost_values(log, sensitive, max(bounds))
-                    outcome.doubtful_values += warnings_of_late_values(log, sensitive, max(bounds))
+            outcome.doubtful_values = self._doubtful_values(log)
             resume = Resume(self.service, log, until)
             fold, outcome.warning = resume.fold, resume.warning
             run = _ReplayRun(self.service, fold, self.on_progress, self.watch)
@@ -277,6 +265,24 @@ class Replay:
             self.service.close()
         outcome.seconds = time.monotonic() - started
         return outcome
+
+    def _doubtful_values(self, log: EventLog) -> list[str]:
+        """Return warnings about the sensitive attributes. Publications that promise epsilon read none of them."""
+        mechanisms = [publication.build_mechanism for publication in self.settings.publication]
+        mechanisms = [mechanism for mechanism in mechanisms if mechanism.reads_data_in_gate]
+        if not mechanisms:
+            return []
+        sensitive = self.settings.process.sensitive
+        warnings = warnings_of_several_values(log.changing_cases(sensitive))
+        all_bins = [getattr(mechanism, "bins", {}) for mechanism in mechanisms]
+        unbinned = [name for name in sensitive if not all(name in bins for bins in all_bins)]
+        warnings += warnings_of_values(log, unbinned)
+        # C bounds the values of those mechanisms, in groups of K cases.
+        smallest_groups = [getattr(mechanism, "K", 1) for mechanism in mechanisms if getattr(mechanism, "C", 1) < 1]
+        if smallest_groups:
+            warnings += warnings_of_lost_values(log, sensitive, max(smallest_groups))
+            warnings += warnings_of_late_values(log, sensitive, max(smallest_groups))
+        return warnings
 
     def _last_cuts(self, fold: Fold, final: bool) -> Iterator[Cut]:
         """Yield the cuts after the last event. The held releases are counted here, after the earlier cuts."""
@@ -340,7 +346,7 @@ class Resume:
         apply_tombstones(service, self.fold)
 
     def _begun(self, log: EventLog) -> tuple[Fold, int]:
-        return self.service.placed(Fold(self.service.rules(embedded=True), log_facts(log))), -1
+        return self.service.new_fold(self.service.rules(embedded=True), log_facts(log)), -1
 
     def _restored(self, state: memoryview) -> tuple[Fold, int]:
         fold = self.service.fold_of(state)

@@ -34,7 +34,7 @@ from stream.config.lint import PLAIN_ENGINE_FILES
 from stream.config.settings import Publication, Settings
 from stream.fold.fold import Fold
 from stream.fold.records import AnyRecord, Command, Cut, Delta, with_resources
-from stream.fold.rules import FoldRules, PublicationRules
+from stream.fold.rules import FoldRules, LogFacts, PublicationRules
 from stream.ledger.archive import Archive
 from stream.ledger.checkpoints import CURRENT, Checkpoints, SavedState
 from stream.ledger.entries import NoteBody, NoteEntry
@@ -692,29 +692,25 @@ class ReleaseService:
             )
         return self.restored(saved.fold)
 
-    def restored(self, snapshot: Bytes) -> Fold:
-        """Restore the fold of a snapshot, as this process names resources and places events."""
-        return self.placed(self.named(Fold.restore(snapshot)))
-
-    def placed(self, fold: Fold) -> Fold:
-        """Move the events of a fold out of the heap, if an engine builds: most are read at cuts only."""
+    def new_fold(self, rules: FoldRules, facts: LogFacts | None = None) -> Fold:
+        """Return an empty fold. If an engine builds, its events are in files: most are read at cuts only."""
+        fold = Fold(rules, facts)
         fold.state.move(self.place)
         return fold
 
-    def named(self, fold: Fold) -> Fold:
-        """Replace raw resource names in a restored fold by pseudonyms.
+    def restored(self, snapshot: Bytes) -> Fold:
+        """Restore the fold of a snapshot, with its events where those of a new fold are.
 
-        An older program kept resources as they came.
+        An older program kept the names of resources as they came; they become pseudonyms here.
         """
+        fold = Fold.restore(snapshot)
         if not self.settings.process.raw_resources:
             fold.state.name_resources(self.pseudonyms.resource)
+        fold.state.move(self.place)
         return fold
 
-    def readable(self, record: AnyRecord) -> AnyRecord:
-        """Return a recorded delta as this process folds it.
-
-        An older ingest left resources raw; they become pseudonyms here.
-        """
+    def with_pseudonyms(self, record: AnyRecord) -> AnyRecord:
+        """Return a recorded delta with pseudonyms of resources; an older ingest left their names in it."""
         if isinstance(record, Delta) and not self.settings.process.raw_resources:
             return with_resources(record, self.pseudonyms.resource)
         return record

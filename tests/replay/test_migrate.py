@@ -60,7 +60,7 @@ def run(config: Path, output: Path, log: EventLog) -> bytes:
         if len(service.pipelines["plain"].account.released_numbers) == 2:
             break
     service.close()
-    return service.named(fold).snapshot()
+    return service.restored(fold.snapshot()).snapshot()
 
 
 def state(loaded: Settings, output: Path) -> bytes:

@@ -47,7 +47,7 @@ class SlowBuilds:
         account = SimpleNamespace(last_number=0, held=(), streak=0)
         self.pipelines = {"p": SimpleNamespace(decided=lambda _cut: None, account=account)}
         self.checkpoints = SimpleNamespace(newest=lambda: None)
-        self.readable = lambda record: record
+        self.with_pseudonyms = lambda record: record
         self.published_due: list[bool] = []
 
     def attempt(self, fold: Fold, cut: Any) -> Any:

@@ -51,7 +51,7 @@ class Unopened(ActiveCoordinator):
         self.ledger: Any = Ledger()
         self.delta: Any = SimpleNamespace(anchor=Anchor(""), complete=lambda records, _position: records)
         self.host: Any = SimpleNamespace(settings=SimpleNamespace(process=SimpleNamespace(name="p")))
-        self.service: Any = SimpleNamespace(watch=None, readable=lambda record: record)
+        self.service: Any = SimpleNamespace(watch=None, with_pseudonyms=lambda record: record)
         self.saved, self._saved_at = -1, time.monotonic()
         self._must_overwrite_checkpoints, self._alarms, self._build = False, Alarms(), None
         self.saves: list[int] = []

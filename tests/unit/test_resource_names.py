@@ -66,9 +66,9 @@ def test_an_old_delta_is_read_under_the_same_names(tmp_path: Path) -> None:
     one = service(tmp_path / "out")
     try:
         state = fold()
-        list(state.apply(0, one.readable(old_delta(0))))
+        list(state.apply(0, one.with_pseudonyms(old_delta(0))))
         new = msgspec.json.decode(written(one.pseudonyms), type=Delta)
-        list(state.apply(1, one.readable(msgspec.structs.replace(new, src="u", key=""))))
+        list(state.apply(1, one.with_pseudonyms(msgspec.structs.replace(new, src="u", key=""))))
         assert state.state.resource_names == (one.pseudonyms.resource(RESOURCE),)
         assert RESOURCE.encode() not in state.snapshot()
     finally:
@@ -87,10 +87,10 @@ def test_a_state_with_raw_resources_is_named_when_it_is_read(tmp_path: Path) -> 
     for raw in (False, True):
         one = service(tmp_path / str(raw), raw_resources=raw)
         try:
-            again = one.named(Fold.restore(state))
+            again = one.restored(state)
             name = RESOURCE if raw else one.pseudonyms.resource(RESOURCE)
             assert again.state.resource_names == (name,)
             assert (RESOURCE.encode() in again.snapshot()) == raw
-            assert one.named(Fold.restore(again.snapshot())).snapshot() == again.snapshot()
+            assert one.restored(again.snapshot()).snapshot() == again.snapshot()
         finally:
             one.close()

@@ -133,8 +133,8 @@ def read_log(
         The log cannot be read. The message names file and line, or trace and event, never content.
     """
     settings = reading or Reading()
-    given: dict[str, Any] = {"columns": columns, "timezone": timezone, "unit": unit}
-    settings = replace(settings, **{name: value for name, value in given.items() if value is not None})
+    parameters: dict[str, Any] = {"columns": columns, "timezone": timezone, "unit": unit}
+    settings = replace(settings, **{name: value for name, value in parameters.items() if value is not None})
     settings, bad = settings.collecting(str(path))
     if str(path) == STDIN:
         from connectors.stdin import NAME, spooled

@@ -324,7 +324,7 @@ def _of_frame(
     return GivenLog(log, "frame", names, unit, categories, frame.attrs.get(TIME_BASIS))
 
 
-def _with_lifecycle_reported(given: GivenLog, columns: Mapping[str, str] | None, name: str) -> GivenLog:
+def _with_lifecycle_reported(log: GivenLog, columns: Mapping[str, str] | None, name: str) -> GivenLog:
     """Return the log of an object, with a warning if its starts and completes are events alike.
 
     Of a file, `read_log` has warned.
@@ -333,10 +333,10 @@ def _with_lifecycle_reported(given: GivenLog, columns: Mapping[str, str] | None,
     from connectors.lifecycle import counted_twice, has_starts_and_completes
 
     column = ColumnNames.of(columns).lifecycle
-    if given.time_basis is None and has_starts_and_completes(given.log, column):
+    if log.time_basis is None and has_starts_and_completes(log.log, column):
         remedy = f"log[log[{column!r}] == 'complete'] of a DataFrame keeps"
-        _warn(f"{name}: {counted_twice(column, len(given.log.event_attributes[column].values), remedy)}")
-    return given
+        _warn(f"{name}: {counted_twice(column, len(log.log.event_attributes[column].values), remedy)}")
+    return log
 
 
 def _columns_of_header(header: Sequence[str], columns: Mapping[str, str] | None) -> Mapping[str, str] | None:

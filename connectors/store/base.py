@@ -340,7 +340,7 @@ class Store(ABC):
             Bytes of each file, by its name.
         """
         folder = self.held_folder(publication) / temporary
-        # What is there is incomplete or damaged: the caller has compared it with the seal.
+        # An existing folder is incomplete or damaged: the caller has compared it with the seal.
         shutil.rmtree(folder, ignore_errors=True)
         _make_durable_folder(folder.parent, self.ops)
         folder.mkdir(mode=0o700)

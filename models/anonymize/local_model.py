@@ -206,18 +206,19 @@ class Reach:
         """Return the number of each of some candidates of one size, int32[N, size]."""
         size = candidates.shape[1]
         keys = _keys(candidates, len(self.view.alphabet))
-        known, numbers = self._numbers.get(size, (keys[:0], np.empty(0, dtype=np.int64)))
-        places = np.searchsorted(known, keys)
-        is_new = places == len(known)
-        is_new[~is_new] = known[places[~is_new]] != keys[~is_new]
+        numbered_keys, numbers = self._numbers.get(size, (keys[:0], np.empty(0, dtype=np.int64)))
+        places = np.searchsorted(numbered_keys, keys)
+        is_new = places == len(numbered_keys)
+        is_new[~is_new] = numbered_keys[places[~is_new]] != keys[~is_new]
         if not is_new.any():
             return numbers[places]
         new_keys, first = np.unique(keys[is_new], return_index=True)
         new_numbers = self._compare(candidates[is_new][first])
-        into = np.searchsorted(known, new_keys)  # keys ascend
-        known, numbers = np.insert(known, into, new_keys), np.insert(numbers, into, new_numbers)
-        self._numbers[size] = known, numbers
-        return numbers[np.searchsorted(known, keys)]
+        into = np.searchsorted(numbered_keys, new_keys)  # keys ascend
+        numbered_keys = np.insert(numbered_keys, into, new_keys)
+        numbers = np.insert(numbers, into, new_numbers)
+        self._numbers[size] = numbered_keys, numbers
+        return numbers[np.searchsorted(numbered_keys, keys)]
 
     def _compare(self, candidates: Codes) -> Ints:
         """Find the rows that contain each of some new candidates, int32[N, size], and return their new numbers.

@@ -181,7 +181,7 @@ def warnings_of_late_values(log: EventLog, names: Sequence[str], least: int) -> 
     """Return a warning for each sensitive attribute that none of the first cases has, and later ones have.
 
     The field had another name before, or the source did not export it. A daemon reports it while no case has a value
-    (`warnings_of_no_values`); whoever releases a log that is already complete sees values, and learns of it here.
+    (`warnings_of_no_values`); a release of a complete log sees values, so it needs this warning.
 
     Parameters
     ----------

@@ -331,15 +331,15 @@ def _further_items(starts: Ints, codes: Codes, rows: Ints, known_items: Codes, a
     A known item is a further one only in records that have it more often than it is known.
     """
     further = np.zeros(alphabet, dtype=np.int64)
-    known = np.zeros(alphabet, dtype=np.int64)
+    times_known = np.zeros(alphabet, dtype=np.int64)
     for row in rows:
-        known[known_items] = 0
+        times_known[known_items] = 0
         for item in known_items:
-            known[item] += 1
+            times_known[item] += 1
         for place in range(starts[row], starts[row + 1]):
             item = codes[place]
-            if known[item] > 0:
-                known[item] -= 1
+            if times_known[item] > 0:
+                times_known[item] -= 1
             else:
                 further[item] += 1
     return further

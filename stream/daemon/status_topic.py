@@ -237,7 +237,8 @@ def status_processes(source: Source) -> list[str]:
     """
     with topics.admin(source) as client:
         names = client.list_topics()
-    return sorted(found[1] for name in names if (found := STATUS_NAME.fullmatch(name)))
+    matches = map(STATUS_NAME.fullmatch, names)
+    return sorted(match[1] for match in matches if match)
 
 
 def read_remote(process: str, source: Source) -> RemoteStatus:

@@ -29,7 +29,7 @@ from stream.ledger.layout import OperatorLayout
 from stream.release.contract import Build, Exposure, Mechanism
 from stream.release.planned import Place, applied, built_on, classified
 from stream.release.public_files import carried
-from stream.values.paged import ColumnFiles, rest_log
+from stream.values.paged import ColumnFiles, drop_log_pages
 
 ROWS = 1 << 20
 """Events of a part; a case is never in two."""
@@ -62,7 +62,7 @@ class EngineBuilds:
             data = work / "cases"
             data.mkdir(mode=0o700)
             write_cases(exposure, data, FileOps())
-            rest_log(exposure.log)
+            drop_log_pages(exposure.log)
             engine = open_engine(self.kind, data, Reading(), work, self.memory)
             try:
                 return _built(engine, mechanism, exposure, memory, self.pages)

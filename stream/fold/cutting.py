@@ -372,13 +372,13 @@ class Cutter:
             state.event_attributes,
             place,
         )
-        state.rest()
+        state.drop_pages()
         new = np.zeros(events.size, dtype=np.bool_)
         new[self._new] = True
         if rules.once:
-            state.rest()
+            state.drop_pages()
             return Projection(log, np.ones(log.n_cases, dtype=np.bool_), new[ordered])
         clock = self._clocks.of_cases(private=rules.private)
         complete = complete_in(state, ordered, flags, cut.window[1], self._rules.inactivity, clock)
-        state.rest()
+        state.drop_pages()
         return Projection(log, complete, new[ordered])

@@ -339,7 +339,7 @@ def merged(raw: Bytes, changes_in_order: Iterable[bytes]) -> memoryview:
 class _PatchedColumn:
     """A column to which patches are applied, in parts.
 
-    The first part is the saved column, which stays where it was read. What patches append follows in parts of
+    The first part is the saved column, which stays where it was read. Appended items follow in parts of
     `PIECE` bytes, a multiple of the width of every item. All parts are scratch memory: `gathered` would hold a
     large part of another kind twice.
     """

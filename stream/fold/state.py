@@ -30,7 +30,7 @@ from models.eventlog import MISSING, Flags, Ints
 from stream.fold.forgotten import DIGEST_BYTES, DigestSet
 from stream.fold.records import ROW_WIDTH, TIME_PLACE, TIMES, Delta, PlainRow, with_resources
 from stream.fold.rules import FoldRules, SourcePartition
-from stream.values.paged import HEAP, ColumnPlace, rest
+from stream.values.paged import HEAP, ColumnPlace, drop_pages
 
 GROWTH = 1.25
 """Room added when a column is full: at most a fifth of the memory is unused (24 bytes an event become 30, and the bound
@@ -103,7 +103,7 @@ class ColumnTable:
         for name, column in self._data.items():
             grown = self._place.empty(self._room, column.dtype)
             grown[: len(column)] = column
-            rest(grown)
+            drop_pages(grown)
             self._data[name] = grown
 
     def move(self, place: ColumnPlace) -> None:
@@ -112,10 +112,10 @@ class ColumnTable:
         for name, column in self._data.items():
             self._data[name] = place.keep(column)
 
-    def rest(self) -> None:
+    def drop_pages(self) -> None:
         """Drop the pages of the columns from this process, if they are in files."""
         for column in self._data.values():
-            rest(column)
+            drop_pages(column)
 
     def stage(self, columns: Mapping[str, Any], count: int) -> None:
         """Write rows behind the end; they come into use when `size` passes them."""
@@ -579,10 +579,10 @@ class State:
         for table in self._tables_of_events:
             table.move(place)
 
-    def rest(self) -> None:
+    def drop_pages(self) -> None:
         """Drop the pages of events that are in files from this process: until the next cut few are read."""
         for table in self._tables_of_events:
-            table.rest()
+            table.drop_pages()
 
     @property
     def _tables_of_events(self) -> list[ColumnTable]:

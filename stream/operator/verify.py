@@ -454,7 +454,7 @@ class _Publication:
         if self.account.accounting.kind == "zcdp":
             self._rhos(number, budget.get("zcdp") or {}, paid)
 
-        # What the manifest states as spent, what the ledger has charged, and the words for the message.
+        # The stated loss, that of the charges of the ledger, and the words for the message.
         accounting = self._accounting(budget)
         spent = _loss_as_stated(accounting, totals.spending, budget["spent"])
         losses = [(budget["spent"], spent, "says as spent")]

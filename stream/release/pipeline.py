@@ -86,7 +86,7 @@ from stream.release.stages import (
     Written,
 )
 from stream.values.duration import SECOND
-from stream.values.paged import HEAP, ColumnFiles, rest_log
+from stream.values.paged import HEAP, ColumnFiles, drop_log_pages
 from stream.values.pseudonym import Pseudonyms
 
 log = logging.getLogger("veilstream")
@@ -469,8 +469,8 @@ class Pipeline:
                 raise _WithheldError([of_record(f"{audit.name}: not measured ({error})")]) from error
             seconds[audit.name] = time.monotonic() - started
             if self._pages is not None:
-                rest_log(exposed)
-                rest_log(record.log)
+                drop_log_pages(exposed)
+                drop_log_pages(record.log)
         forget(record)
         sections = {**results, "suppressed": [], **build.operator, "n_actual": build.n_actual}
         measures = cast(AuditDocument, sections)

@@ -17,7 +17,7 @@ from models.eventlog import Codes, Column, EventLog, Flags, Ints
 from stream.fold.records import Delta, Row, with_person
 from stream.fold.rules import LogFacts
 from stream.run.runner import Arrival
-from stream.values.paged import HEAP, ColumnPlace, rest
+from stream.values.paged import HEAP, ColumnPlace, drop_pages
 
 SOURCE = "log"
 
@@ -151,7 +151,7 @@ class _Timeline:
             attributes = self.attributes[rank] if self.attributes else None
             rows.append(Row(rank, self.cases[case], activity, time, resource, attributes, None, is_end))
         for array in (self.case, self.activity.codes, self.time, self.resource.codes, self.end):
-            rest(array)
+            drop_pages(array)
         return rows
 
 

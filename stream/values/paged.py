@@ -67,7 +67,7 @@ class ColumnFiles:
         """Return a copy of an array in a file."""
         copy = self.empty(len(array), array.dtype)
         copy[:] = array
-        rest(copy)
+        drop_pages(copy)
         return copy
 
     def empty(self, length: int, dtype: npt.DTypeLike) -> Array:
@@ -123,7 +123,7 @@ class ColumnFiles:
             ids += part.case_ids
             lengths.append(part.lengths)
         for column in (activity, resource, time, row):
-            rest(column)
+            drop_pages(column)
         return EventLog(
             case_ids=tuple(ids),
             starts=starts_of(np.concatenate(lengths)),
@@ -178,17 +178,17 @@ def moved(log: EventLog, place: ColumnPlace) -> EventLog:
     )
 
 
-def rest(array: Array) -> None:
+def drop_pages(array: Array) -> None:
     """Drop the pages of an array from this process, if they are in a file; they are read from it again."""
     memory = _mapped(array)
     if memory is not None and hasattr(mmap, "MADV_DONTNEED"):
         memory.madvise(mmap.MADV_DONTNEED)
 
 
-def rest_log(log: EventLog) -> None:
+def drop_log_pages(log: EventLog) -> None:
     """Drop the pages of a log's columns from this process."""
     for array in arrays_of(log):
-        rest(array)
+        drop_pages(array)
 
 
 def arrays_of(log: EventLog) -> Iterator[Array]:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from models.errors import UnavailableError
 from models.eventlog import Column, EventLog
 from stream.values import paged
-from stream.values.paged import ColumnFiles, parts_of, rest, rest_log
+from stream.values.paged import ColumnFiles, drop_log_pages, drop_pages, parts_of
 
 CASES = st.lists(
     st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from(["r", "s", None])), max_size=4), min_size=1, max_size=6
@@ -71,7 +71,7 @@ def test_a_column_is_in_no_file_that_has_a_name(tmp_path: Path) -> None:
     assert kept.flags.writeable
     assert kept.dtype == np.int64
     kept[7] = -1
-    rest(kept)
+    drop_pages(kept)
     assert kept[7] == -1
     assert kept[8:].tolist() == list(range(8, 100_000))
 
@@ -89,7 +89,7 @@ def test_small_columns_stay_in_the_heap(tmp_path: Path) -> None:
     """A file each would be more than they are."""
     small = ColumnFiles(tmp_path).keep(np.arange(10))
     assert small.base is None
-    rest(small)
+    drop_pages(small)
     assert small.tolist() == list(range(10))
 
 
@@ -105,7 +105,7 @@ def test_what_rests_is_not_in_memory(tmp_path: Path) -> None:
     assert resident(tmp_path) == 0
     assert (int(log.time.sum()), int(log.row.sum())) == (45 * 200_000 * 10**9, 45 * 200_000)
     assert resident(tmp_path) >= 30
-    rest_log(log)
+    drop_log_pages(log)
     assert resident(tmp_path) == 0
 
 

@@ -260,6 +260,20 @@ def part(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]
     return _plain(function) if _is_plain(function) else _compiled(function, no_cpython_wrapper=True)
 
 
+def inlined_part(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
+    """Compile a kernel into each kernel that calls it, as if its lines were written there.
+
+    It is for a few lines in an innermost loop that take slices of arrays. For each slice that is passed to another
+    kernel, compiled code counts a reference, which can take as long as those lines.
+
+    Parameters
+    ----------
+    function
+        A function that only kernels and other parts call.
+    """
+    return _plain(function) if _is_plain(function) else _compiled(function, inline="always")
+
+
 def wraps_around(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
     """Declare that the unsigned integers of a kernel wrap around on purpose; below `kernel` or `part`.
 

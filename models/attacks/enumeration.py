@@ -36,7 +36,7 @@ from models.attacks.search import FLOOR, KA2_COMMON, Minimum, no_incumbents
 from models.compiled import kernel, part
 from models.content_free import content_free
 from models.errors import TooLargeError
-from models.eventlog import Codes, Ints
+from models.eventlog import Codes, Ints, starts_of
 
 MOST_CANDIDATES = 60_000_000
 """An enumeration of more takes longer than anybody waits (about a minute in group formulas at the limit)."""
@@ -102,6 +102,9 @@ class EnumerationTables(NamedTuple):
     """The arrays that the walk reads (1: earlier release, 2: later release).
 
     first, after : as `NextOccurrences`
+    children, children_start : uint16 and int64, lists of children. Those of a row of `after`, whose symbol occurs
+        after its position, are children[children_start[row]:children_start[row + 1]]. A last list holds the child
+        `symbols` alone
     known1, known2 : int32[rows], known variant of each row
     count1, count2 : int64[rows], records of each row
     counts : int64[known variants, 2], records of each known variant, earlier and later
@@ -121,6 +124,8 @@ class EnumerationTables(NamedTuple):
 
     first: Any
     after: Any
+    children: Any
+    children_start: Any
     known1: Any
     known2: Any
     count1: Any
@@ -151,7 +156,6 @@ class EnumerationState(NamedTuple):
     totals : int64[symbols + 1, 2], records that match
     hashes : uint64[symbols + 1, parts + 1, 2], hash of the rows of each part that match; the last part is the set of
         all known variants
-    children : int32[symbols + 1], children that one variant matches
 
     Child `symbols` of totals and hashes holds what matches whatever comes next.
 
@@ -167,7 +171,6 @@ class EnumerationState(NamedTuple):
     sizes: Any
     totals: Any
     hashes: Any
-    children: Any
     in1: Any
     in2: Any
     cracks: Any
@@ -195,6 +198,12 @@ def _tables(valuer: CandidateValuer) -> EnumerationTables:
     open_rows = by_variant[can_be_free[by_variant]]
     open_start = np.searchsorted(later.known_variant[open_rows], np.arange(variants + 1)).astype(np.int64)
 
+    occurs = table.after >= 0
+    symbol = np.broadcast_to(np.arange(table.symbols, dtype=np.uint16), occurs.shape)
+    every_child = np.uint16(table.symbols)
+    children = np.append(symbol[occurs], every_child)
+    n_children = np.append(np.count_nonzero(occurs, axis=1), 1)
+
     loose_variants = loose.copy()
     loose_variants[:, 0] = earlier.known_variant[loose[:, 0]]
     loose_variants[:, 1] = later.known_variant[loose[:, 1]]
@@ -203,6 +212,8 @@ def _tables(valuer: CandidateValuer) -> EnumerationTables:
     return EnumerationTables(
         first=table.first,
         after=table.after,
+        children=children,
+        children_start=starts_of(n_children),
         known1=earlier.known_variant,
         known2=later.known_variant,
         count1=earlier.count,
@@ -237,7 +248,6 @@ def _new_state(valuer: CandidateValuer, tables: EnumerationTables, length: int) 
         sizes=sizes,
         totals=np.zeros((symbols + 1, 2), dtype=np.int64),
         hashes=np.zeros((symbols + 1, parts + 1, 2), dtype=np.uint64),
-        children=np.zeros(symbols + 1, dtype=np.int32),
         in1=np.zeros(rows1, dtype=np.bool_),
         in2=np.zeros(rows2, dtype=np.bool_),
         cracks=np.zeros((len(valuer.pair.values), 3), dtype=np.int64),
@@ -255,7 +265,7 @@ def _enumerate(tables, state, subtree, n, method, first_symbol, codes, values): 
 
     At depth d the node has d symbols, `path[:d]`. Its child a is in row first_row[d] + a * subtree[d + 1].
     """
-    symbols, length = len(state.children) - 1, codes.shape[1]
+    symbols, length = len(state.totals) - 1, codes.shape[1]
     path = np.zeros(length, dtype=np.int64)
     next_child = np.zeros(length, dtype=np.int64)
     first_row = np.zeros(length, dtype=np.int64)
@@ -310,11 +320,12 @@ def _count_children(tables, state, depth, n):  # type: ignore[no-untyped-def]
     with fewer matches all of them. It is counted once, for a child of its own that is added to all others
     at the end.
     """
-    first, after, counts = tables.first, tables.after, tables.counts
+    first, children, children_start, counts = tables.first, tables.children, tables.children_start, tables.counts
     part_of_row, open_rows, open_start = tables.part_of_row, tables.open_rows, tables.open_start
     positions, missing, active = state.positions[depth], state.missing[depth], state.active[depth]
-    totals, hashes, children = state.totals, state.hashes, state.children
-    every_child = len(children) - 1
+    totals, hashes = state.totals, state.hashes
+    every_child = len(totals) - 1
+    list_of_every_child = len(children_start) - 2
     variants_part = hashes.shape[1] - 1
     # The set of all variants decides only how many loose links leave: it is hashed if there are such links.
     hashes_variants = len(tables.loose_variants) > 0
@@ -323,22 +334,18 @@ def _count_children(tables, state, depth, n):  # type: ignore[no-untyped-def]
 
     for k in range(state.sizes[depth]):
         v = active[k]
-        if missing[v] > n:
-            continue
-        if missing[v] < n:
-            children[0], n_children = every_child, 1
-        else:
-            n_children = _list_children(after, first[v] + positions[v, n], children)
-
-        for c in range(n_children):
-            totals[children[c], 0] += counts[v, 0]
-            totals[children[c], 1] += counts[v, 1]
+        matched = list_of_every_child if missing[v] < n else first[v] + positions[v, n]
+        begin, end = children_start[matched], children_start[matched + 1]
+        count1, count2 = counts[v, 0], counts[v, 1]
+        for c in range(begin, end):
+            totals[children[c], 0] += count1
+            totals[children[c], 1] += count2
         for place in range(open_start[v], open_start[v + 1]):
             row = open_rows[place]
-            _hash_in(hashes, part_of_row[row], tables.hash_keys, row, children, n_children)
+            _hash_in(hashes, part_of_row[row], tables.hash_keys, row, children, begin, end)
         if hashes_variants:
             key = len(part_of_row) + v  # the keys of variants follow those of rows
-            _hash_in(hashes, variants_part, tables.hash_keys, key, children, n_children)
+            _hash_in(hashes, variants_part, tables.hash_keys, key, children, begin, end)
 
     for a in range(every_child):
         totals[a, 0] += totals[every_child, 0]
@@ -349,21 +356,10 @@ def _count_children(tables, state, depth, n):  # type: ignore[no-untyped-def]
 
 
 @part
-def _list_children(after, row, children):  # type: ignore[no-untyped-def]
-    """List the children whose symbol occurs after a position (a row of `after`); return how many there are."""
-    n_children = 0
-    for a in range(after.shape[1]):
-        if after[row, a] >= 0:
-            children[n_children] = a
-            n_children += 1
-    return n_children
-
-
-@part
-def _hash_in(hashes, p, keys, key, children, n_children):  # type: ignore[no-untyped-def]
-    """Add a member, by the number of its keys, to the set of part p of each listed child."""
+def _hash_in(hashes, p, keys, key, children, begin, end):  # type: ignore[no-untyped-def]
+    """Add a member, by the number of its keys, to the set of part p of children[begin:end]."""
     key1, key2 = keys[0, key], keys[1, key]
-    for c in range(n_children):
+    for c in range(begin, end):
         hashes[children[c], p, 0] ^= key1
         hashes[children[c], p, 1] += key2
 

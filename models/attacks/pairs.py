@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from models.compiled import kernel, part
+from models.compiled import inlined_part, kernel, part
 from models.content_free import content_free
 from models.errors import InputError, TooLargeError
 from models.eventlog import Codes, Ints, SimpleLog, places_of, starts_of
@@ -580,7 +580,7 @@ def _fill_after(items, start, related_start, related, after):  # type: ignore[no
                 after[row, related[k]] = p + 1
 
 
-@part
+@inlined_part
 def advance(begin, after, position, a, n, reached):  # type: ignore[no-untyped-def]
     """Set the positions of one variant after symbol a.
 

@@ -67,11 +67,11 @@ def test_code_of_a_version_with_other_classes_is_compiled_again(tmp_path: Path) 
 
 CALLED = """
 from limits import LIMIT
-from models.compiled import part
+from models.compiled import {1}
 
-@part
+@{1}
 def step(number):
-    return number + {}
+    return number + {0}
 """
 
 CALLING = """
@@ -128,17 +128,18 @@ def process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Process:
     return Process(tmp_path, monkeypatch)
 
 
-def test_a_kernel_is_compiled_again_when_what_is_compiled_into_it_changes(process: Process) -> None:
+@pytest.mark.parametrize("decorator", ["part", "inlined_part"])
+def test_a_kernel_is_compiled_again_when_what_is_compiled_into_it_changes(process: Process, decorator: str) -> None:
     """A kernel that it calls, also through its own file, or a constant: numba compares its own file alone."""
     modules = ("limits", "called", "calling")
     process.write("limits", "LIMIT = 100")
-    process.write("called", CALLED.format(1))
+    process.write("called", CALLED.format(1, decorator))
     process.write("calling", CALLING)
     assert process.kernel(*modules)(0) == 101
     unchanged = process.kernel(*modules)
     assert unchanged(0) == 101
     assert sum(unchanged.stats.cache_hits.values()) == 1
-    process.write("called", CALLED.format(2))
+    process.write("called", CALLED.format(2, decorator))
     assert process.kernel(*modules)(0) == 102
     process.write("limits", "LIMIT = 200")
     assert process.kernel(*modules)(0) == 202

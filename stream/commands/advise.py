@@ -18,6 +18,7 @@ from stream.release import membership
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from stream.config.settings import Settings
     from stream.release.membership import MembershipFigure
     from stream.run.advise import CandidateTrial
     from stream.run.noise_advice import NoiseCurve
@@ -97,7 +98,6 @@ def command(
 
     from connectors import read_log
     from stream.commands._plot import check, draw_advice
-    from stream.config.settings import Columns, Completion, LogFile, Process, Settings
     from stream.ledger.folder import ignored_by_git
     from stream.run import advise as proposal
     from stream.run.replay import check_against
@@ -108,16 +108,7 @@ def command(
         raise InputError(f"--goal {goal!r} is not one of {', '.join(proposal.GOALS)}")
     if plot is not None:
         check(plot)
-    settings = Settings(
-        process=Process(
-            sensitive=tuple(options.split_attributes(sensitive)),
-            columns=Columns(**(reading.columns or {})),
-            timezone=reading.timezone,
-            lifecycle=reading.lifecycle,
-            completion=Completion(log_end=True),
-        ),
-        file=LogFile.of(reading),
-    )
+    settings = _settings_of(reading, sensitive)
     with progress() as bar, tempfile.TemporaryDirectory() as folder:
         events = read_log(log, reading=reading)
         check_against(settings, events)
@@ -148,6 +139,20 @@ def command(
     else:
         _show(trials, best_left, best, text, near)
     return 0 if best is not None else 3
+
+
+def _settings_of(reading: Reading, sensitive: str) -> Settings:
+    """Return the settings of all candidates. The log is complete, so each of its cases is."""
+    from stream.config.settings import Columns, Completion, LogFile, Process, Settings
+
+    process = Process(
+        sensitive=tuple(options.split_attributes(sensitive)),
+        columns=Columns(**(reading.columns or {})),
+        timezone=reading.timezone,
+        lifecycle=reading.lifecycle,
+        completion=Completion(log_end=True),
+    )
+    return Settings(process=process, file=LogFile.of(reading))
 
 
 def _advise_noise(

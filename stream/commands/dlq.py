@@ -91,15 +91,15 @@ def replay(
         raise InputError("--reason: name the reasons whose cause is gone; `veilstream dlq list` shows them")
     settings, source = daemon_settings(config)
     letters = read_letters(settings.process.name, source)
-    counts = replay_letters(settings.process.name, source, letters, reasons)
+    sent, gone = replay_letters(settings.process.name, source, letters, reasons)
     if json:
-        emit_json({"process": settings.process.name, "sent": counts.sent, "gone": counts.gone})
+        emit_json({"process": settings.process.name, "sent": sent, "gone": gone})
     else:
         console = tables()
-        console.print(f"{counts.sent} records were sent again")
-        if counts.gone:
+        console.print(f"{sent} records were sent again")
+        if gone:
             console.print(
-                f"{counts.gone} records are gone: their source topic no longer has them, and the dlq does not keep "
+                f"{gone} records are gone: their source topic no longer has them, and the dlq does not keep "
                 "their bytes (source.dlq_payload). Send these events from the information system"
             )
-    return 1 if counts.gone else 0
+    return 1 if gone else 0

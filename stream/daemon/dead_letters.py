@@ -86,22 +86,6 @@ class Letter:
     replayed: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class ReplayCounts:
-    """Outcome of `replay_letters`.
-
-    Attributes
-    ----------
-    sent
-        Records that were sent again.
-    gone
-        Records that the source topic no longer has, and whose bytes the dlq does not keep.
-    """
-
-    sent: int
-    gone: int
-
-
 def read_letters(process: str, source: Source) -> list[Letter]:
     """Read all letters that the dlq of a process still has, each record once, in the order of the topic.
 
@@ -145,7 +129,7 @@ def replay_letters(
     source: Source,
     letters: Sequence[Letter],
     reasons: Collection[str],
-) -> ReplayCounts:
+) -> tuple[int, int]:
     """Send the records of letters to their source topic again.
 
     Parameters
@@ -156,6 +140,13 @@ def replay_letters(
         The letters of the dlq (`read_letters`).
     reasons
         Reasons whose cause is gone. Letters of other reasons, and records that were sent again before, are left alone.
+
+    Returns
+    -------
+    sent
+        Records that were sent again.
+    gone
+        Records that the source topic no longer has, and whose bytes the dlq does not keep.
 
     Raises
     ------
@@ -174,7 +165,7 @@ def replay_letters(
         client.init_transactions()
         for start in range(0, len(chosen), BATCH):
             sent += _send_batch(client, dlq, reader, chosen[start : start + BATCH])
-    return ReplayCounts(sent, len(chosen) - sent)
+    return sent, len(chosen) - sent
 
 
 def _check_reasons(letters: Sequence[Letter], reasons: Collection[str]) -> None:

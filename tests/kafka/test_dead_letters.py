@@ -131,11 +131,11 @@ def test_a_replay_that_dies_sends_nothing_twice(
     assert [letter.replayed for letter in read_letters(name, source)] == [False] * 3
     monkeypatch.setattr(dead_letters, "BATCH", 2)
     counts = replay_letters(name, source, read_letters(name, source), ["schema"])
-    assert (counts.sent, counts.gone) == (3, 0)
+    assert counts == (3, 0)
     assert [value for _, _, value in one.records(one.topic)] == [_zoneless(case) for case in range(3)] * 2
     again = read_letters(name, source)
     assert [letter.replayed for letter in again] == [True] * 3
-    assert replay_letters(name, source, again, ["schema"]).sent == 0
+    assert replay_letters(name, source, again, ["schema"])[0] == 0
 
 
 def test_records_that_the_topic_no_longer_has_are_counted(broker: AnyBroker, name: str, tmp_path: Path) -> None:

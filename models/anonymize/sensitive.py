@@ -159,9 +159,7 @@ def warnings_of_lost_values(
         n_until_last_value = int(np.flatnonzero(has_value)[-1]) + 1
         n_without = len(has_value) - n_until_last_value
         n_with = int(has_value.sum())
-        # One more case without a value, so that a share of 1 does not make every missing value impossible.
-        share_without = 1 - n_with / (n_until_last_value + 1)
-        if n_without >= least and share_without**n_without < LOST_BY_CHANCE:
+        if n_without >= least and _chance_of_run(n_without, n_with, n_until_last_value) < LOST_BY_CHANCE:
             warnings.append(
                 f"none of the {n_without} cases that began last has a value of the sensitive attribute {name!r}, and "
                 f"{n_with} of {n_until_last_value} cases before them have one: C bounds nothing of the newest cases; "
@@ -175,6 +173,13 @@ def warnings_of_lost_values(
         if n_before is not None:
             warnings.append(_warning_of_partial_loss(name, has_value, n_before))
     return warnings
+
+
+def _chance_of_run(n_without: int, n_with: int, n_others: int) -> float:
+    """Return the chance that `n_without` cases in a row have no value, if `n_with` of `n_others` cases have one."""
+    # One more case without a value, so that a share of 1 does not make every missing value impossible.
+    share_without = 1 - n_with / (n_others + 1)
+    return float(share_without**n_without)
 
 
 def warnings_of_late_values(log: EventLog, names: Sequence[str], least: int) -> list[str]:
@@ -202,8 +207,7 @@ def warnings_of_late_values(log: EventLog, names: Sequence[str], least: int) -> 
         n_without = int(np.argmax(has_value))
         n_after = len(has_value) - n_without
         n_with = int(has_value.sum())
-        share_without = 1 - n_with / (n_after + 1)
-        if n_without >= least and share_without**n_without < LOST_BY_CHANCE:
+        if n_without >= least and _chance_of_run(n_without, n_with, n_after) < LOST_BY_CHANCE:
             warnings.append(
                 f"none of the {n_without} cases that began first has a value of the sensitive attribute {name!r}, and "
                 f"{n_with} of {n_after} cases after them have one: C bounds nothing of the first cases; the source may "

@@ -186,7 +186,27 @@ def _kept(audit: Mapping[str, Any]) -> tuple[str | None, str | None]:
 
 
 class Replay:
-    """One log through one configuration into one output folder."""
+    """One log through one configuration into one output folder.
+
+    Parameters
+    ----------
+    settings, output
+        Configuration, and the folder of the replay.
+    speed
+        How many times faster than event time the replay runs. None: without a wait.
+    on_progress
+        Called with the number of events that are folded.
+    sleep
+        Waits for so many seconds, if `speed` is set.
+    batch
+        Events of a record.
+    watch
+        Follows decisions and state, for metrics.
+    built_by, assess, on_assess, faults
+        As of `ReleaseService`.
+    intake
+        How the log was read (`intake_of`). The promise of epsilon in a manifest begins with it.
+    """
 
     def __init__(
         self,
@@ -198,7 +218,6 @@ class Replay:
         sleep: Callable[[float], None] = time.sleep,
         batch: int = BATCH,
         watch: MetricsObserver | None = None,
-        clock: SimulatedClock | None = None,
         built_by: BuiltBy | None = None,
         intake: Intake = "log",
         assess: bool = False,
@@ -208,7 +227,7 @@ class Replay:
         self.settings, self.speed, self.on_progress, self.sleep = settings, speed, on_progress, sleep
         # At the pace of event time, a record with several events would come at the moment of its first one.
         self.batch = batch if speed is None else 1
-        self.clock = clock or SimulatedClock()
+        self.clock = SimulatedClock()
         self.watch = watch
         self.service = ReleaseService(
             settings,

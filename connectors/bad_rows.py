@@ -108,7 +108,13 @@ class BadRows:
         """Return the number of bad rows."""
         return sum(self.counts.values())
 
-    def add(self, cause: str, place: Callable[[], str], text: Callable[[], str], reason: Callable[[], str]) -> None:
+    def add(
+        self,
+        cause: str,
+        place: Callable[[], str],
+        text: Callable[[], str],
+        reason: Callable[[], str],
+    ) -> None:
         """Count a row.
 
         Parameters

@@ -175,7 +175,11 @@ def resolved(header: Sequence[str], columns: Mapping[str, str] | None) -> Column
     return ColumnNames(**{**asdict(names), **recognised})
 
 
-def recognised_columns(header: Sequence[str], columns: Mapping[str, str] | None, names: ColumnNames) -> str | None:
+def recognised_columns(
+    header: Sequence[str],
+    columns: Mapping[str, str] | None,
+    names: ColumnNames,
+) -> str | None:
     """Return a line about the columns that were recognised by their names, or None.
 
     Parameters

@@ -132,7 +132,12 @@ def read(path: Path, reading: Reading) -> EventLog:
     )
 
 
-def read_parts(path: Path, reading: Reading, *, check: bool = True) -> tuple[list[Dialect], pd.DataFrame, PlaceOfRow]:
+def read_parts(
+    path: Path,
+    reading: Reading,
+    *,
+    check: bool = True,
+) -> tuple[list[Dialect], pd.DataFrame, PlaceOfRow]:
     """Return the dialects of all files, all rows, and the place of each row.
 
     Parameters
@@ -410,7 +415,14 @@ def _read_by_line(path: Path, reading: Reading, encoding: str, check: bool) -> C
     return _readable_rows(path, reading, dialect, lines, one_line=True)
 
 
-def _readable_rows(path: Path, reading: Reading, dialect: Dialect, lines: Sequence[str], *, one_line: bool) -> CsvTable:
+def _readable_rows(
+    path: Path,
+    reading: Reading,
+    dialect: Dialect,
+    lines: Sequence[str],
+    *,
+    one_line: bool,
+) -> CsvTable:
     """Return the rows that can be read, and count the others as bad.
 
     A record of several lines that is not a row is bad in its first line only: the next line may begin a sound one.
@@ -476,7 +488,13 @@ def _lines_of_header(lines: Sequence[str], dialect: Dialect) -> int:
     return int(reader.line_num)
 
 
-def _record_at(lines: Sequence[str], at: int, dialect: Dialect, *, one_line: bool) -> tuple[list[str] | None, int]:
+def _record_at(
+    lines: Sequence[str],
+    at: int,
+    dialect: Dialect,
+    *,
+    one_line: bool,
+) -> tuple[list[str] | None, int]:
     """Return the record that begins on a line, and how many lines it takes.
 
     None if its quotation marks do not match, or if it takes several lines and is not a row.

@@ -146,7 +146,13 @@ class Inspection:
         return [column.name.removeprefix(CASE_PREFIX) for column in self.columns if column.role == role]
 
 
-def inspect(path: Path, reading: Reading, words: Path | None = None, *, activities: bool = False) -> Inspection:
+def inspect(
+    path: Path,
+    reading: Reading,
+    words: Path | None = None,
+    *,
+    activities: bool = False,
+) -> Inspection:
     """Look at a file. InputError if it is not a log at all.
 
     Parameters
@@ -169,7 +175,13 @@ def inspect(path: Path, reading: Reading, words: Path | None = None, *, activiti
         return _inspect_named(file, STDIN, reading, patterns, activities)
 
 
-def _inspect_named(path: Path, name: str, reading: Reading, patterns: Patterns, activities: bool) -> Inspection:
+def _inspect_named(
+    path: Path,
+    name: str,
+    reading: Reading,
+    patterns: Patterns,
+    activities: bool,
+) -> Inspection:
     """Inspect a file that the user gave as `name`."""
     kind = kind_of_log(path)
     is_table = kind in (".csv", ".parquet")
@@ -456,7 +468,12 @@ def _describe(
     )
 
 
-def _column_flag(names: Mapping[str, str], header: list[str], reading: Reading, facts: Inspection) -> list[str]:
+def _column_flag(
+    names: Mapping[str, str],
+    header: list[str],
+    reading: Reading,
+    facts: Inspection,
+) -> list[str]:
     """Return `--columns` with the columns that no reader would recognise."""
     recognised = resolved(header, reading.columns)
     named_by_user = reading.columns or {}

@@ -123,7 +123,11 @@ class Objects:
         return [flattened, convergence, self._divergence(kind, with_case, related, n_cases)]
 
     def _divergence(
-        self, kind: str, with_case: Mapping[str, set[str]], related: Mapping[str, Mapping[str, set[str]]], cases: int
+        self,
+        kind: str,
+        with_case: Mapping[str, set[str]],
+        related: Mapping[str, Mapping[str, set[str]]],
+        cases: int,
     ) -> str:
         """Return a sentence about activities that occur for different objects of another type in a case."""
         groups: dict[tuple[str, str, str], set[frozenset[str]]] = {}
@@ -243,7 +247,10 @@ def objects_of(path: Path) -> Objects:
 
 
 def _checked(
-    path: Path, events: list[tuple[str, str, str]], things: list[tuple[str, str]], pairs: list[tuple[str, str]]
+    path: Path,
+    events: list[tuple[str, str, str]],
+    things: list[tuple[str, str]],
+    pairs: list[tuple[str, str]],
 ) -> Objects:
     """Check that ids are unique and that relations name existing events and objects.
 

@@ -273,7 +273,13 @@ def _text(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, sort_keys=True, default=str)
 
 
-def write(log: EventLog, path: Path, metadata: Mapping[str, Any] | None = None, *, durations: bool = False) -> None:
+def write(
+    log: EventLog,
+    path: Path,
+    metadata: Mapping[str, Any] | None = None,
+    *,
+    durations: bool = False,
+) -> None:
     """Write `.parquet`. A column has a type if all its values have it, and else is text.
 
     Parameters

@@ -55,7 +55,12 @@ def times(series: pd.Series, name: str, reading: Reading, place_of: PlaceOfRow) 
     return instants
 
 
-def readable_times(series: pd.Series, name: str, reading: Reading, place_of: PlaceOfRow) -> tuple[Ints, list[Fault]]:
+def readable_times(
+    series: pd.Series,
+    name: str,
+    reading: Reading,
+    place_of: PlaceOfRow,
+) -> tuple[Ints, list[Fault]]:
     """Return the time column in ns, and the rows whose time cannot be read.
 
     Parameters

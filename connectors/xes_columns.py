@@ -498,7 +498,14 @@ def _converted_or_none(text: str, kind: str) -> Any:
         return None
 
 
-def _merged(first: Column, second: Column, key: str, place_of: Callable[[int], str], *, twice: bool = False) -> Column:
+def _merged(
+    first: Column,
+    second: Column,
+    key: str,
+    place_of: Callable[[int], str],
+    *,
+    twice: bool = False,
+) -> Column:
     both = np.flatnonzero((first.codes >= 0) & (second.codes >= 0))
     if len(both) and not twice:
         raise InputError(f"{place_of(int(both[0]))}: attribute {key!r} appears twice")

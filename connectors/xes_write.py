@@ -65,7 +65,13 @@ class Texts(NamedTuple):
 
 
 def traces(
-    heads: Texts, starts: Ints, event_texts: Texts, text_of_event: Ints, times: Bytes, time_of_event: Ints, end: bytes
+    heads: Texts,
+    starts: Ints,
+    event_texts: Texts,
+    text_of_event: Ints,
+    times: Bytes,
+    time_of_event: Ints,
+    end: bytes,
 ) -> bytes:
     """Return the bytes of some traces: head, events and `end` of each.
 

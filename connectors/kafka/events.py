@@ -409,7 +409,11 @@ class JsonDecoder:
         if "envelope_id" in table.columns:
             table.columns["event_id"] = table.columns.pop("envelope_id")
 
-    def _attribute_column(self, columns: Mapping[str, Sequence[Any]], count: int) -> Sequence[Attributes | None]:
+    def _attribute_column(
+        self,
+        columns: Mapping[str, Sequence[Any]],
+        count: int,
+    ) -> Sequence[Attributes | None]:
         """Return the attributes of each event."""
         present = []
         for column_name, level, attribute in self._attributes:

@@ -193,7 +193,12 @@ def _json(message: SourceMessage) -> Any:
         raise Poison("not_json") from None
 
 
-def _by_mappings(schema: Schema, mappings: tuple[EventMapping, ...], changes: bool, snapshots: bool) -> MakeEvents:
+def _by_mappings(
+    schema: Schema,
+    mappings: tuple[EventMapping, ...],
+    changes: bool,
+    snapshots: bool,
+) -> MakeEvents:
     compiled: CompiledMappings = compile_mappings(
         mappings, parser(schema.timezone), schema.time_unit, changes=changes, snapshots=snapshots
     )

@@ -250,7 +250,11 @@ class LogClient:
                 )
         return leaders
 
-    def _ask_lineages(self, places: Sequence[tuple[Place, Leader]], admin: Any) -> dict[Place, Lineage | None]:
+    def _ask_lineages(
+        self,
+        places: Sequence[tuple[Place, Leader]],
+        admin: Any,
+    ) -> dict[Place, Lineage | None]:
         answers: dict[Place, Lineage | None] = admin._manager.run(self._lineages, places)
         return answers
 

@@ -343,7 +343,12 @@ class _Rule:
 
 
 def compile_mappings(
-    mappings: Sequence[EventMapping], parse: Callable[[str], int], unit: str | None, *, changes: bool, snapshots: bool
+    mappings: Sequence[EventMapping],
+    parse: Callable[[str], int],
+    unit: str | None,
+    *,
+    changes: bool,
+    snapshots: bool,
 ) -> CompiledMappings:
     """Compile mappings.
 

@@ -53,7 +53,14 @@ def _tally(
 
 @kernel
 def _project(
-    rows: Array, places: Array, size: int, starts: Array, flat: Array, item: int, new_rows: Array, new_places: Array
+    rows: Array,
+    places: Array,
+    size: int,
+    starts: Array,
+    flat: Array,
+    item: int,
+    new_rows: Array,
+    new_places: Array,
 ) -> int:
     """Return the number of cases in which `item` follows; write each with its next place."""
     n = 0

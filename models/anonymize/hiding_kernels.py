@@ -13,7 +13,14 @@ Array = Any
 
 @kernel
 def exposing(
-    starts: Array, codes: Array, kept: Array, group: Array, outside: Array, least: Array, length: Array, n_items: int
+    starts: Array,
+    codes: Array,
+    kept: Array,
+    group: Array,
+    outside: Array,
+    least: Array,
+    length: Array,
+    n_items: int,
 ) -> tuple[Array, Array, Array]:
     """Find sequences that 1..least - 1 cases outside some release match, while their prefixes have enough.
 
@@ -98,7 +105,14 @@ def _longer(found_size: Array, found_paths: Array, must: Array) -> tuple[Array, 
 
 @kernel
 def _by_group(
-    rows: Array, places: Array, size: int, starts: Array, codes: Array, kept: Array, group: Array, counts: Array
+    rows: Array,
+    places: Array,
+    size: int,
+    starts: Array,
+    codes: Array,
+    kept: Array,
+    group: Array,
+    counts: Array,
 ) -> None:
     """Cases by group in which each item follows: each item once a case."""
     counts[:] = 0
@@ -134,7 +148,15 @@ def _goes_on(
 
 
 @kernel
-def _peeled(count: Array, outside: Array, least: Array, length: Array, size: int, alive: Array, lost: Array) -> bool:
+def _peeled(
+    count: Array,
+    outside: Array,
+    least: Array,
+    length: Array,
+    size: int,
+    alive: Array,
+    lost: Array,
+) -> bool:
     """Fill `lost` with the groups that must lose the sequence; return whether there are any.
 
     A group is lost if it is outside a target that counts too few of it. This takes the group from the counts of
@@ -257,7 +279,15 @@ def _best(
 
 
 @kernel
-def _matches(codes: Array, kept: Array, fixed: Array, first: int, last: int, ban: Array, without: int) -> bool:
+def _matches(
+    codes: Array,
+    kept: Array,
+    fixed: Array,
+    first: int,
+    last: int,
+    ban: Array,
+    without: int,
+) -> bool:
     """Return whether the kept events match the ban, leaving out the free events of the item `without`."""
     need = 0
     for place in range(first, last):

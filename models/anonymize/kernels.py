@@ -64,7 +64,14 @@ def first_occurrences(starts: Ints, codes: Codes, n_items: int) -> tuple[Ints, C
 
 
 @kernel
-def _fill_occurrences(starts: Ints, codes: Codes, n_items: int, offsets: Ints, items: Codes, ends: Ints) -> None:
+def _fill_occurrences(
+    starts: Ints,
+    codes: Codes,
+    n_items: int,
+    offsets: Ints,
+    items: Codes,
+    ends: Ints,
+) -> None:
     seen = np.full(n_items, -1, dtype=np.int64)
     filled = 0
     stamp = 0
@@ -84,7 +91,15 @@ def _fill_occurrences(starts: Ints, codes: Codes, n_items: int, offsets: Ints, i
 
 
 @kernel
-def _advance(item: Any, rows: Codes, ends: Ints, size: Any, out_rows: Codes, out_ends: Ints, occurrences: Any) -> int:
+def _advance(
+    item: Any,
+    rows: Codes,
+    ends: Ints,
+    size: Any,
+    out_rows: Codes,
+    out_ends: Ints,
+    occurrences: Any,
+) -> int:
     """Rows that still match after one more item, with their new earliest end; returns how many."""
     offsets, items, positions = occurrences
     n = 0
@@ -315,7 +330,15 @@ def extend(
 
 
 @kernel
-def alone(starts: Ints, codes: Codes, weight: Ints, value: Codes, n_values: int, support: Ints, worst: Ints) -> None:
+def alone(
+    starts: Ints,
+    codes: Codes,
+    weight: Ints,
+    value: Codes,
+    n_values: int,
+    support: Ints,
+    worst: Ints,
+) -> None:
     """Count the cases of each single item, and of its most frequent class.
 
     Parameters

@@ -357,7 +357,13 @@ def _completing(trace: Array, item: int, ban: Array, priority: Array) -> tuple[i
 
 
 @kernel
-def possible_cases(weight: Array, offsets: Array, gaps: Array, wanted_starts: Array, wanted_codes: Array) -> Array:
+def possible_cases(
+    weight: Array,
+    offsets: Array,
+    gaps: Array,
+    wanted_starts: Array,
+    wanted_codes: Array,
+) -> Array:
     """Count the released cases whose source trace may have contained each candidate, int64[wanted].
 
     The earliest gap after each item is enough: from an earlier gap everything a later one reaches is

@@ -211,7 +211,14 @@ class RecordClasses:
     row_of_case: Codes
 
     @classmethod
-    def of(cls, linked: Codes, known_of: Codes, value: Codes, count: Ints, row_of_case: Codes) -> RecordClasses:
+    def of(
+        cls,
+        linked: Codes,
+        known_of: Codes,
+        value: Codes,
+        count: Ints,
+        row_of_case: Codes,
+    ) -> RecordClasses:
         """Sort record classes by sensitive value and linked variant.
 
         Parameters
@@ -550,7 +557,11 @@ def identity_relation(size: int) -> tuple[Ints, Codes]:
     return start, start[:-1].astype(np.int32)
 
 
-def next_occurrence_table(variants: Sequences, related: tuple[Ints, Codes], symbols: int) -> npt.NDArray[np.int16]:
+def next_occurrence_table(
+    variants: Sequences,
+    related: tuple[Ints, Codes],
+    symbols: int,
+) -> npt.NDArray[np.int16]:
     """Return `NextOccurrences.after` of some variants, int16[positions, symbols].
 
     Parameters

@@ -75,7 +75,11 @@ def fractions(scales: npt.NDArray[np.float64]) -> tuple[Words, Words]:
     return numerator, np.maximum(-shift, 0).astype(np.uint64)
 
 
-def discrete_laplace(scales: npt.NDArray[np.float64], scale_of_draw: Ints, words: Callable[[int], Words]) -> Ints:
+def discrete_laplace(
+    scales: npt.NDArray[np.float64],
+    scale_of_draw: Ints,
+    words: Callable[[int], Words],
+) -> Ints:
     """Draw discrete Laplace noise of several scales in bulk.
 
     Parameters

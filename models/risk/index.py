@@ -80,7 +80,14 @@ class TraceIndex:
     _final: bool = False
 
     @classmethod
-    def build(cls, log: EventLog, seen: KnownColumns, *, joint: bool = True, final: bool = False) -> TraceIndex:
+    def build(
+        cls,
+        log: EventLog,
+        seen: KnownColumns,
+        *,
+        joint: bool = True,
+        final: bool = False,
+    ) -> TraceIndex:
         """Build the index of one log.
 
         A `final` index follows no other log, and keeps no data for comparisons.

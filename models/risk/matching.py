@@ -45,7 +45,15 @@ def posted(item: int, case: int, offsets: Whole, postings: Whole, row: Whole, bi
 
 
 @kernel
-def another_listed(case: int, items: Ints, size: int, offsets: Whole, postings: Whole, row: Whole, bits: Words) -> bool:
+def another_listed(
+    case: int,
+    items: Ints,
+    size: int,
+    offsets: Whole,
+    postings: Whole,
+    row: Whole,
+    bits: Words,
+) -> bool:
     """Return whether another case has all items, walking the posting list of the first (rarest) one.
 
     Parameters

@@ -99,7 +99,13 @@ RUNS = 5
 """Simulated populations that are averaged."""
 
 
-def population_uniqueness(log: EventLog, attributes: Sequence[str], size: int, *, seed: int = 0) -> Population:
+def population_uniqueness(
+    log: EventLog,
+    attributes: Sequence[str],
+    size: int,
+    *,
+    seed: int = 0,
+) -> Population:
     """Estimate the share of persons that the named case attributes single out in a population.
 
     Parameters

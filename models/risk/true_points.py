@@ -125,7 +125,13 @@ class _PointIndex:
 
 
 def _search(
-    m: Points, true: EventLog, points: Ints, index: _PointIndex, chosen: Ints, origin: Ints, rng: np.random.Generator
+    m: Points,
+    true: EventLog,
+    points: Ints,
+    index: _PointIndex,
+    chosen: Ints,
+    origin: Ints,
+    rng: np.random.Generator,
 ) -> PersonSearch:
     persons = origin[chosen]
     lengths = true.lengths[persons]

@@ -137,7 +137,13 @@ def opened(kind: str, path: Path, reading: Reading, work: Path, memory: str | No
         engine.close()
 
 
-def table(kind: str, path: Path, reading: Reading, memory: str | None, count_query: CountQuery) -> VariantTable:
+def table(
+    kind: str,
+    path: Path,
+    reading: Reading,
+    memory: str | None,
+    count_query: CountQuery,
+) -> VariantTable:
     """Return the table of variants of a data set.
 
     Parameters
@@ -179,7 +185,13 @@ class EngineRelease:
     output: Path | None
 
 
-def anonymize(request: EngineRelease, kind: str, memory: str | None, log: Path, reading: Reading) -> Mapping[str, Any]:
+def anonymize(
+    request: EngineRelease,
+    kind: str,
+    memory: str | None,
+    log: Path,
+    reading: Reading,
+) -> Mapping[str, Any]:
     """Release a data set by an engine, and return the documented JSON of `anonymize`.
 
     Parameters
@@ -344,7 +356,12 @@ class _EngineRun:
 
 
 def _manifest(
-    mechanism: Mechanism, exposure: Exposure, build: Build, plan: Any, released: Sequence[str], files: list[FileEntry]
+    mechanism: Mechanism,
+    exposure: Exposure,
+    build: Build,
+    plan: Any,
+    released: Sequence[str],
+    files: list[FileEntry],
 ) -> Mapping[str, Any]:
     """Return the public manifest of a data set: for a dp release nothing in it is read off the data."""
     from stream.release.manifest import VERSION, public_parameters, reading_notes, software

@@ -13,7 +13,13 @@ Config = Annotated[Path, typer.Option("-c", "--config", help="Configuration file
 Which = Annotated[str | None, typer.Argument(help="The publication (default: all).")]
 
 
-def give(name: Literal["release", "pause", "resume"], config: Path, publication: str | None, *, json: bool) -> None:
+def give(
+    name: Literal["release", "pause", "resume"],
+    config: Path,
+    publication: str | None,
+    *,
+    json: bool,
+) -> None:
     """Put the order on the delta topic and print its offset."""
     from stream.daemon import operator_commands as orders
     from stream.daemon.start import daemon_settings

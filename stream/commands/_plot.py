@@ -43,7 +43,12 @@ def check(path: Path) -> None:
     _new_figure(1, 1)
 
 
-def draw_advice(path: Path, name: str, trials: Sequence[CandidateTrial], best: Sequence[CandidateTrial]) -> None:
+def draw_advice(
+    path: Path,
+    name: str,
+    trials: Sequence[CandidateTrial],
+    best: Sequence[CandidateTrial],
+) -> None:
     """Draw events kept against waiting, a point for each candidate that released cases; a line joins the best ones.
 
     Parameters

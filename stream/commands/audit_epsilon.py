@@ -293,7 +293,13 @@ def _exposure(log: Any) -> Any:
 
 
 def _document(
-    built: Mechanism, claim: Charge, audited: Sequence[AuditedPair], runs: int, alpha: float, *, pipeline: bool
+    built: Mechanism,
+    claim: Charge,
+    audited: Sequence[AuditedPair],
+    runs: int,
+    alpha: float,
+    *,
+    pipeline: bool,
 ) -> Mapping[str, Any]:
     claimed = float(claim.epsilon) if claim.epsilon else None
     unbounded = any(row.finding.unbounded for row in audited)

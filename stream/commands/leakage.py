@@ -86,7 +86,11 @@ def command(
         raise BoundError(broken)
 
 
-def _settings(simulated: SimulatedReleases, correlations: Correlations, seed: int) -> list[SimulationSettings]:
+def _settings(
+    simulated: SimulatedReleases,
+    correlations: Correlations,
+    seed: int,
+) -> list[SimulationSettings]:
     """Return one simulation for each window."""
     from models.leakage.report import simulations
 

@@ -211,7 +211,12 @@ def _watched(
             server.server_close()
 
 
-def _compared(replay: Replay, outcome: ReplayOutcome, log: EventLog, output: Path) -> Sequence[Mapping[str, Any]]:
+def _compared(
+    replay: Replay,
+    outcome: ReplayOutcome,
+    log: EventLog,
+    output: Path,
+) -> Sequence[Mapping[str, Any]]:
     from stream.run.compare import compare_publications, write_comparison
 
     rows = compare_publications(replay, outcome, log)

@@ -302,7 +302,12 @@ class DpSynthetic(StagedMechanism):
             facts["labels_selected"] = {"release": selected["release"]}
         return series_build(accumulated, basis, facts)
 
-    def _public(self, design: synthetic.Design, budget: synthetic.StageBudget, result: StrictRelease) -> dict[str, Any]:
+    def _public(
+        self,
+        design: synthetic.Design,
+        budget: synthetic.StageBudget,
+        result: StrictRelease,
+    ) -> dict[str, Any]:
         """Return the facts that the manifest states besides the parameters.
 
         `times` is read from the noisy histograms of the release, the others from parameters only.

@@ -26,7 +26,6 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
-from models.anonymize.check import first_violation
 from models.anonymize.result import Anonymized, refuse_empty
 from models.anonymize.sensitive import Edges, class_columns, refuse_infeasible
 from models.anonymize.suppression import (
@@ -539,6 +538,9 @@ def violation_in(
     Violation or None
         None if the promise holds.
     """
+    # Not imported above: a configuration names this mechanism, and `check` loads the compiler, a third of a second.
+    from models.anonymize.check import first_violation
+
     released = Anonymized(problem.log, kept, problem.knowledge)
     starts = starts_of(released.kept_per_case)
     bounds = problem.bounds

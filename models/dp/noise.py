@@ -16,14 +16,16 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from models.dp.discrete import Words, system_words
 from models.errors import InputError
 from models.eventlog import Floats, Ints
+
+if TYPE_CHECKING:
+    from models.dp.discrete import Words
 
 MIN_SCALE = 2.0**-10
 """Below this a draw is 0 but for one in e^1024: noise in name only (OpenDP takes 0 and 5e-324 without a word)."""
@@ -194,7 +196,8 @@ class NoiseSource:
         InputError
             If noise cannot have one of the scales (`checked_scale`).
         """
-        from models.dp.discrete import discrete_laplace  # compiled code: only who draws in bulk loads it
+        # Not imported above: budgets need this module too, and `discrete` loads the compiler, a third of a second.
+        from models.dp.discrete import discrete_laplace
 
         for extreme in (scales.min(), scales.max()):  # NaN is both
             checked_scale(float(extreme))
@@ -209,6 +212,8 @@ class NoiseSource:
             Number of words.
         """
         if self.generator is None:
+            from models.dp.discrete import system_words  # as in `laplace_each`
+
             return system_words(size)
         return self.generator.integers(0, 2**64, size=size, dtype=np.uint64)
 

@@ -253,11 +253,11 @@ def _repeated(epsilon: Fraction, number: int) -> tuple[Floats, Floats, float]:
 
     The number of stages that lose +epsilon is binomial. The rare ends are left out; the upper one counts as infinite.
     """
-    from scipy.special import gammaln
-
     higher = np.arange(number + 1)
     losses = np.nextafter((2 * higher - number) * float(epsilon), math.inf)
-    log_choose = gammaln(number + 1) - gammaln(higher + 1) - gammaln(number - higher + 1)
+    # Not by scipy.special: its import takes a fifth of a second of every command that adds up a budget.
+    log_factorials = np.array([math.lgamma(k + 1) for k in range(number + 1)])
+    log_choose = log_factorials[number] - log_factorials - log_factorials[::-1]
     log_plus = -math.log1p(math.exp(-float(epsilon)))
     log_minus = log_plus - float(epsilon)
     weights = np.exp(log_choose + higher * log_plus + (number - higher) * log_minus)

@@ -53,6 +53,9 @@ VARIANTS = "variants.parquet"
 ASSESSMENT = "assessment.json"
 """Attacks on held-out cases, next to the audit if the publication requests them. No later release needs it."""
 
+MAP_COUNTS = "dfg.json"
+"""The released counts of a process map. The other files of the map are drawn from them."""
+
 OPERATOR_FILES = (AUDIT, MEMORY, VARIANTS)
 """The operator's files of a release."""
 

@@ -21,6 +21,7 @@ from markupsafe import Markup
 from models.dp.process_map import COVERAGE, MapTimes, StepCounts
 from models.utility.discovery import quiet_pm4py
 from models.utility.map_model import discover, visible_labels
+from stream.ledger.layout import MAP_COUNTS
 from stream.values import graph_drawing
 from stream.values.svg import NAME_SPACE, element, picture
 from stream.values.visible import visible, visible_json
@@ -28,8 +29,8 @@ from stream.values.visible import visible, visible_json
 VERSION = 1
 """Version of dfg.json."""
 
-COUNTS, BPMN, PNML, SVG, HTML = "dfg.json", "model.bpmn", "model.pnml", "map.svg", "map.html"
-FILES = (COUNTS, BPMN, PNML, SVG, HTML)
+BPMN, PNML, SVG, HTML = "model.bpmn", "model.pnml", "map.svg", "map.html"
+FILES = (MAP_COUNTS, BPMN, PNML, SVG, HTML)
 
 START, END = "start", "end"
 """Names of the start and the end of cases in the drawing, if no activity has this name."""
@@ -68,7 +69,7 @@ def map_files(steps: StepCounts, times: MapTimes | None = None) -> dict[str, byt
     counts = document(steps, times)
     model = discover(steps.traces, steps.labels, visible)
     return {
-        COUNTS: visible_json(msgspec.json.format(msgspec.json.encode(counts), indent=1)) + b"\n",
+        MAP_COUNTS: visible_json(msgspec.json.format(msgspec.json.encode(counts), indent=1)) + b"\n",
         BPMN: model.bpmn,
         PNML: model.pnml,
         SVG: ('<?xml version="1.0" encoding="utf-8"?>\n' + str(_drawing(counts)) + "\n").encode(),
@@ -141,7 +142,7 @@ def faults(folder: Path, written: Mapping[str, bytes]) -> list[str]:
             lines.append(f"read back from {name}: its bytes are not those that were written")
     if lines:
         return lines
-    counts = msgspec.json.decode(written[COUNTS])
+    counts = msgspec.json.decode(written[MAP_COUNTS])
     in_counts = {visible(row["name"]) for row in counts["activities"]}
     with quiet_pm4py() as pm4py:
         for name in (BPMN, PNML):

@@ -42,8 +42,8 @@ from models.eventlog import EventLog
 from stream.config.settings import Settings
 from stream.fold.fold import Fold
 from stream.fold.records import Delta, PlainRow, Row, Tick
+from stream.ledger.layout import MAP_COUNTS
 from stream.release.failpoints import Faults
-from stream.release.map_files import COUNTS
 from stream.release.schedule import SimulatedClock
 from stream.run.service import ProcessContext, ReleaseService
 
@@ -303,7 +303,7 @@ def visible(folder: Path, common: int) -> Iterator[tuple[Any, ...]]:
             yield ("no events",)
             continue
         yield from contents(log, common)
-    for path in folder.glob(COUNTS):
+    for path in folder.glob(MAP_COUNTS):
         yield from map_contents(json.loads(path.read_text(encoding="utf-8")))
     for path in sorted(folder.glob("accumulated.*"))[:1]:
         try:

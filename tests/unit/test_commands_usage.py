@@ -86,6 +86,43 @@ def test_help_imports_nothing_heavy() -> None:
     assert done.returncode == 0, done.stderr
 
 
+CONFIGURATION = """
+[process]
+name = "clinic"
+
+[[publication]]
+name = "counts"
+start = "2025-01-01T00:00:00Z"
+window = { every = "14d", time = "event" }
+mechanism = { kind = "dp-variants", epsilon = 0.5, delta_dp = 1e-6 }
+gate = { max_epsilon = 2.0 }
+"""
+
+
+def test_commands_on_releases_start_without_the_compiler(tmp_path: Path) -> None:
+    """numba and scipy would double what a list of releases takes. Budgets and audits are read without both."""
+    lines = ["case,act,time"]
+    for case in range(80):
+        day = f"2025-01-{case % 28 + 1:02d}"
+        lines += [f"c{case},arrive,{day}T08:00:00Z", f"c{case},leave,{day}T09:00:00Z"]
+    log, configuration, out = tmp_path / "log.csv", tmp_path / "clinic.toml", tmp_path / "out"
+    log.write_text("\n".join(lines))
+    configuration.write_text(CONFIGURATION)
+    form = ["--columns", "case=case,activity=act,time=time", "--encoding", "utf-8", "--separator", "comma"]
+    form += ["--time-format", "iso"]
+    words = ["replay", str(log), "-c", str(configuration), *form, "-o", str(out), "--final"]
+    assert execute(words) == 0
+    commands = [["releases", str(out)], ["verify", str(out)], ["report", str(out), "-o", str(tmp_path / "report.html")]]
+    program = (
+        "import sys; from stream.commands import execute;"
+        f"codes = [execute(words) for words in {commands!r}];"
+        "heavy = {'pm4py', 'numba', 'opendp', 'scipy', 'matplotlib', 'faust'} & set(sys.modules);"
+        "sys.exit(f'{codes}, imported: {sorted(heavy)}' if heavy or any(codes) else 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
 @pytest.mark.parametrize(
     ("given", "asked"),
     [

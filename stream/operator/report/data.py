@@ -40,7 +40,7 @@ from stream.ledger.entries import (
     SealEntry,
     WithheldEntry,
 )
-from stream.ledger.layout import VARIANTS, OperatorLayout
+from stream.ledger.layout import MAP_COUNTS, VARIANTS, OperatorLayout
 from stream.ledger.view import Account, HistoryEntry, LedgerView
 from stream.operator.history import (
     HistoryRow,
@@ -80,7 +80,6 @@ from stream.release.documents import (
     TrueLinkerRow,
 )
 from stream.release.gate import MEASURES, Measure, worst_anonymity
-from stream.release.map_files import COUNTS
 from stream.release.verdict import Verdict, Word
 from stream.values.amounts import number_of
 
@@ -836,7 +835,7 @@ def _flows(
         flows.append(("Source log", flow_of(source)))
     n_releases = 2 if source is None else 1
     for number in released_numbers[-n_releases:]:
-        counts = local_release(output, name, number) / COUNTS
+        counts = local_release(output, name, number) / MAP_COUNTS
         log = released_log(OperatorLayout(output).release(name, number))
         if counts.is_file():
             flows.append((f"Release {number}", flow_of_map(read_json(counts))))

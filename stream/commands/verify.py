@@ -43,10 +43,13 @@ def command(
 
     It only reads. Exit 3 if something does not hold, or if no release was ever sealed.
     """
-    from stream.config.sources import load
     from stream.operator.verify import verify
 
-    keys = None if config is None else load(config).storage_keys
+    keys = None
+    if config is not None:
+        from stream.config.sources import load  # loads all mechanisms, for which most calls have no use
+
+        keys = load(config).storage_keys
     result = verify(folder, store or None, keys)
     nothing = _nothing_sealed(folder, result)
     if json:
@@ -59,10 +62,11 @@ def command(
 def _show(result: VerifyResult, nothing: list[Verdict]) -> None:
     """Print whether everything holds, a row for each publication, and notes."""
     from models.dp.account import RULE_TEXTS
-    from stream.release.verdict import NO_WINDOW
 
     console = tables()
     if nothing:
+        from stream.release.verdict import NO_WINDOW
+
         show_verdicts(nothing)
         console.print("its ledger was read without a fault; there is no release to compare with it")
         if any(verdict.sentence == NO_WINDOW for verdict in nothing):
@@ -97,13 +101,13 @@ def _show(result: VerifyResult, nothing: list[Verdict]) -> None:
 
 def _nothing_sealed(folder: Path, result: VerifyResult) -> list[Verdict]:
     """Return the verdicts of a sound folder in which no release was ever sealed: nothing was there to be checked."""
-    from stream.operator.history import verdicts_of
-
     if not result.holds or any(
         publication.releases or publication.held or publication.waiting or publication.burned
         for publication in result.publications
     ):
         return []
+    from stream.operator.history import verdicts_of
+
     return verdicts_of(folder)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice, pairwise
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 import numpy as np
@@ -19,7 +19,6 @@ from models.errors import RefusedError
 from stream.fold.forgotten import DigestSet
 from stream.fold.message_parts import Binary, encoded_parts, plain_number
 from stream.fold.records import Attributes, Delta
-from stream.fold.rules import FoldRules
 from stream.fold.state import (
     ActorCodes,
     Array,
@@ -33,6 +32,9 @@ from stream.fold.state import (
 )
 from stream.fold.triggers import PublicationState
 from stream.values.memory import PIECE, Bytes, gathered, is_scratch, moved, release, scratch, slice_of, spend
+
+if TYPE_CHECKING:
+    from stream.fold.rules import FoldRules
 
 STATE_VERSION = 4
 """Version of the bytes of `encode`; raised with every change of the state's shape."""

@@ -20,7 +20,7 @@ import hashlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, islice
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 import numpy as np
@@ -29,8 +29,10 @@ import numpy.typing as npt
 from models.eventlog import MISSING, Flags, Ints
 from stream.fold.forgotten import DIGEST_BYTES, DigestSet
 from stream.fold.records import ROW_WIDTH, TIME_PLACE, TIMES, Delta, PlainRow, with_resources
-from stream.fold.rules import FoldRules, SourcePartition
 from stream.values.paged import HEAP, ColumnPlace, drop_pages
+
+if TYPE_CHECKING:
+    from stream.fold.rules import FoldRules, SourcePartition
 
 GROWTH = 1.25
 """Room added when a column is full: at most a fifth of the memory is unused (24 bytes an event become 30, and the bound

@@ -15,12 +15,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from stream.fold.rules import FoldRules, PublicationRules, SourcePartition
 from stream.fold.state import (
     BEFORE_ALL,
     DROPPED,
@@ -33,7 +32,10 @@ from stream.fold.state import (
     blocks,
     is_exposed,
 )
-from stream.fold.window import First
+
+if TYPE_CHECKING:
+    from stream.fold.rules import FoldRules, PublicationRules, SourcePartition
+    from stream.fold.window import First
 
 NEVER = (1 << 63) - 1
 """A deadline that no clock reaches (event times are int64 ns)."""

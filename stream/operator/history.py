@@ -7,13 +7,12 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, TypedDict, cast
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, cast
 
 import msgspec
 
 from connectors.store.base import PUBLIC, release_number
 from models.errors import InputError, RefusedError
-from stream.config.settings import Settings
 from stream.ledger.entries import SealEntry, WithheldEntry
 from stream.ledger.folder import ledger_in
 from stream.ledger.layout import OperatorLayout
@@ -26,6 +25,9 @@ from stream.release.looser import discontinued, last_seal, looser_terms
 from stream.release.reason import only_waits, ruled
 from stream.release.verdict import LOG_END, Verdict, verdicts
 from stream.values.amounts import number_of
+
+if TYPE_CHECKING:
+    from stream.config.settings import Settings
 
 
 def ledger_view(output: Path) -> LedgerView:

@@ -6,7 +6,8 @@ delta_dp 1e-6, activities declared, everything else by default.
 * `dfg_error`: of the counts of the map, as in models.utility.similarity.
 * `case_weight`: B of the first release. `cases`: noisy number of cases as a part of the true one.
 * `coverage`: share of the pairs of the log whose interval holds the true steps; `coverage_capped`: the same of steps as
-  the level counts them, by the interval of the noise alone; `coverage_cases`: of the number of cases.
+  the level counts them, without frequent variants, by the interval of the noise alone; `coverage_cases`: of the number
+  of cases.
 * `f1`, `fitness`, `precision`: of the discovered model on the true log, with `--discovery` as a method of
   models.utility.discovery.
 * `medians`: with `--times` (max_duration of 30 days), of the pairs that 200 cases have, the share whose median is
@@ -25,7 +26,7 @@ import argparse
 import json
 import os
 import time
-from dataclasses import replace
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import NormalDist, fmean
 from typing import Any
@@ -39,10 +40,10 @@ from models.dp.noise import SECURE
 from models.dp.process_map import COVERAGE, MapTimes, StepCounts
 from models.dp.strict import Terms
 from models.dp.synthesis import contexts
-from models.dp.synthesis.table import VariantCounts
+from models.dp.synthesis.table import Variant, VariantCounts
 from models.dp.synthesis.times import PublicTimeBounds
 from models.dp.synthetic import StageBudget
-from models.eventlog import EventLog
+from models.eventlog import EventLog, Ints
 from models.utility.discovery import model_quality, quiet_pm4py
 from models.utility.map_model import petri_net
 
@@ -85,14 +86,10 @@ def _measure(log: EventLog, epsilon: str, rounds: int, discovery: Any, *, times:
     for _ in range(rounds):
         source = SECURE
         begin = time.process_time()
-        cases = process_map.count_cases(table, budget, terms, source)
-        weight = process_map.usual_case_weight(cases.count, len(names), budget, terms)
-        used = replace(design, case_weight=weight)
-        level = process_map.measure_steps(table, budget, terms, used, source)
-        deviation = process_map.cases_deviation(budget, terms)
-        steps = process_map.consistent_steps(level, cases, deviation, names, used, source)
+        noisy = process_map.noisy_stages(table, design, budget, terms, source)
+        steps = process_map.consistent_steps(noisy, names, design, source)
         seconds = time.process_time() - begin
-        row = _row(table, steps) | {"cpu": seconds, "coverage_capped": _capped_coverage(table, level, steps)}
+        row = _row(table, steps) | {"cpu": seconds, "coverage_capped": _capped_coverage(table, noisy, steps)}
         if times:
             released = process_map.measure_times(log, steps, BOUNDS, budget, terms, design, source)
             row |= _times_row(log, names, released)
@@ -103,7 +100,7 @@ def _measure(log: EventLog, epsilon: str, rounds: int, discovery: Any, *, times:
 
 
 def _row(table: VariantCounts, steps: StepCounts) -> dict[str, float]:
-    true = _true_steps(table)
+    true = _true_steps(table.variants, table.counts, len(table.alphabet))
     occurs = true > 0
     covered = (steps.low <= true) & (true <= steps.high)
     cases = int(table.counts.sum())
@@ -119,19 +116,18 @@ def _row(table: VariantCounts, steps: StepCounts) -> dict[str, float]:
     }
 
 
-def _capped_coverage(table: VariantCounts, level: contexts.ContextLevel, steps: StepCounts) -> float:
-    """Return the coverage of the steps of capped cases by the interval of the noise alone."""
-    capped = _true_steps(table, steps.case_weight)
+def _capped_coverage(table: VariantCounts, noisy: process_map.NoisyStages, steps: StepCounts) -> float:
+    """Return the coverage of steps as the level counts them, by the interval of the noise alone."""
+    capped = _true_steps(*table.without(noisy.variants), len(table.alphabet), steps.case_weight)
     margin = NormalDist().inv_cdf((1 + COVERAGE) / 2) * steps.deviation
-    covered = np.abs(level.cells / contexts.UNIT - capped) <= margin
+    covered = np.abs(noisy.level.cells / contexts.UNIT - capped) <= margin
     return float(covered[capped > 0].mean())
 
 
-def _true_steps(table: VariantCounts, case_weight: int | None = None) -> Any:
+def _true_steps(variants: Sequence[Variant], counts: Ints, labels: int, case_weight: int | None = None) -> Any:
     """Return float64[A + 1, A + 1]: steps of all cases, each as 1, or with its weight for a bound `case_weight`."""
-    labels = len(table.alphabet)
-    steps = contexts.VariantSteps.of(table.variants, labels)
-    weights = table.counts[steps.variant].astype(np.float64)
+    steps = contexts.VariantSteps.of(variants, labels)
+    weights = counts[steps.variant].astype(np.float64)
     if case_weight is not None:
         weights *= contexts.step_weights(steps, case_weight, 1) / contexts.UNIT
     cells = np.zeros((labels + 1, labels + 1))

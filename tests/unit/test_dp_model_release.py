@@ -61,9 +61,11 @@ def test_public_facts_are_not_read_off_the_data() -> None:
     kind = mechanism(TERMS | {"activities": ["a", "b", "c"]})
     fewer = EventLog.from_traces([("abc", None)] * 10)
     assert kind.build(exposure()).public == kind.build(exposure(fewer)).public
-    assert kind.build(exposure()).public == {"shares_used": {"labels": 0.0, "cases": 0.05, "steps": 0.95}}
+    facts = kind.build(exposure()).public
+    assert facts["shares_used"] == {"labels": 0.0, "cases": 0.05, "variants": 0.05, "steps": 0.9}
+    assert facts == {"shares_used": facts["shares_used"], "threshold": kind.budget().frequent(kind.terms()).threshold}
     selecting = mechanism(TERMS)
-    assert selecting.build(exposure(fewer)).public.keys() == {"shares_used", "label_threshold", "labels_selected"}
+    assert selecting.build(exposure(fewer)).public.keys() == facts.keys() | {"label_threshold", "labels_selected"}
 
 
 def test_the_first_release_selects_the_labels_of_a_series() -> None:
@@ -173,6 +175,7 @@ def test_times_leave_only_if_asked_for() -> None:
     build = kind.build(exposure())
     assert build.files is not None
     assert "throughput_seconds" in json.loads(build.files["dfg.json"])
-    assert build.public == {"shares_used": {"labels": 0.0, "cases": 0.05, "steps": 0.45, "times": 0.5}}
+    shares = {"labels": 0.0, "cases": 0.05, "variants": 0.05, "steps": 0.4, "times": 0.5}
+    assert build.public["shares_used"] == shares
     assert kind.promise()["guaranteed"].startswith("the released counts, all times, their intervals and the model: ")
     assert agrees(kind.charge(), kind.draws())

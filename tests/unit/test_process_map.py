@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
 
 from models.dp import process_map
 from models.dp.noise import simulated
-from models.dp.process_map import NoisyNumber, map_design, release_map, usual_case_weight, usual_shares
+from models.dp.process_map import (
+    NoisyNumber,
+    NoisyStages,
+    map_design,
+    release_map,
+    usual_case_weight,
+    usual_shares,
+)
 from models.dp.strict import Terms
 from models.dp.synthesis import contexts, drawn_times, times
 from models.dp.synthesis.spreading import Spread
@@ -29,30 +37,142 @@ def _place(name: str) -> int:
     return 3 if name in ("start", "end") else NAMES.index(name)
 
 
-def test_the_whole_account_goes_to_cases_steps_and_labels() -> None:
-    """A twentieth each to the cases and to selected labels; shares add up to 1 exactly."""
-    declared, selected = usual_shares(labels=False), usual_shares(labels=True)
-    assert (declared.weights, declared.model) == (Fraction(1, 20), Fraction(19, 20))
-    assert (selected.labels, selected.weights, selected.model) == (Fraction(1, 20), Fraction(1, 20), Fraction(18, 20))
-    for shares in (declared, selected):
-        assert shares.variants == shares.times == 0
-        assert shares.labels + shares.model + shares.weights == 1
+def test_the_whole_account_goes_to_cases_variants_steps_and_labels() -> None:
+    """A twentieth each to the cases, to variants and to selected labels; shares add up to 1 exactly."""
+    twentieth = Fraction(1, 20)
+    for labels in (False, True):
+        shares = usual_shares(labels=labels)
+        assert shares.weights == shares.variants == twentieth
+        assert shares.labels == twentieth * int(labels)
+        assert shares.times == 0
+        assert shares.labels + shares.variants + shares.model + shares.weights == 1
 
 
 @pytest.mark.parametrize("weight", [None, 7])
 def test_noise_of_a_release_is_that_of_its_budget(weight: int | None) -> None:
-    """One Laplace draw for the cases, then Gaussian noise for each pair of the four places, in proportion to B."""
+    """One Laplace draw for the cases, then Gaussian noise for each of the three variants, and for each pair of the four
+    places, in proportion to B."""
     source = RecordingNoise(seed=3)
     design = map_design(activities=NAMES, case_weight=weight)
     released = release_map(
-        LOG, epsilon="1", delta_dp="1e-4", design=design, adapt_weight=weight is None, cases_per_person=2, draw=source
+        LOG, epsilon="2", delta_dp="1e-4", design=design, adapt_weight=weight is None, cases_per_person=2, draw=source
     )
-    budget = StageBudget.of(Terms.of("1", "1e-4", 2), design)
+    budget = StageBudget.of(Terms.of("2", "1e-4", 2), design)
     used = released.steps.case_weight
     assert used == weight if weight else 3 < used < 24
     cases_scale = 2 / float(process_map.epsilon_of_cases(budget))
+    variants_scale = 2 / math.sqrt(2 * float(budget.rho("variants")))
     steps_scale = used * contexts.UNIT * 2 / math.sqrt(2 * float(budget.rho("model")))
-    assert source.asked == [(pytest.approx(cases_scale), 1), (pytest.approx(steps_scale), 16)]
+    expected = [(cases_scale, 1), (variants_scale, 3), (steps_scale, 16)]
+    assert source.asked == [(pytest.approx(scale), size) for scale, size in expected]
+
+
+def test_few_cases_have_no_variants_counted() -> None:
+    """Below four thresholds the steps have the part of the variants, and nothing is drawn for these."""
+    terms, design = Terms.of("1", "1e-4"), map_design(activities=NAMES)
+    budget = StageBudget.of(terms, design)
+    threshold = budget.frequent(terms).threshold
+    assert process_map.budget_after_cases(4 * threshold, budget, terms) == budget
+    without = process_map.budget_after_cases(4 * threshold - 1, budget, terms)
+    assert without.variants == 0
+    assert without.rho("model") == budget.rho("variants") + budget.rho("model")
+
+    few = VariantCounts.of(EventLog.from_traces([("abc", None)] * (4 * threshold - 1)), NAMES)
+    source = EqualNoise(0)
+    noisy = process_map.noisy_stages(few, design, budget, terms, source)
+    steps_scale = noisy.case_weight * contexts.UNIT / math.sqrt(2 * float(without.rho("model")))
+    assert source.asked == [(pytest.approx(1 / float(budget.pure("weights"))), 1), (pytest.approx(steps_scale), 16)]
+    assert (noisy.variants, noisy.variants_deviation) == ({}, 0.0)
+    usual = usual_case_weight(4 * threshold - 1, 3, without, terms)
+    assert noisy.case_weight == usual
+
+
+def test_the_level_lacks_the_cases_of_frequent_variants() -> None:
+    """Their noisy counts are known; all other cases are in the level, with their weights."""
+    terms, design = Terms.of("1", "1e-4"), map_design(activities=NAMES, case_weight=24)
+    budget = StageBudget.of(terms, design)
+    log = EventLog.from_traces([*[("abc", None)] * 2_000, *[("ac", None)] * 20])
+    noisy = process_map.noisy_stages(
+        VariantCounts.of(log, NAMES), design, budget, terms, EqualNoise(7), adapt_weight=False
+    )
+    assert noisy.cases.count == 2_027
+    assert noisy.variants == {(0, 1, 2): 2_007}
+    assert noisy.variants_deviation == pytest.approx(1 / math.sqrt(2 * float(budget.rho("variants"))))
+    assert noisy.cases_deviation == process_map.cases_deviation(budget, terms)
+    of_others = np.zeros((4, 4), dtype=np.int64)
+    for place in ((3, 0), (0, 2), (2, 3)):
+        of_others[place] = 20 * contexts.UNIT
+    assert (noisy.level.cells == of_others + 7).all()
+
+
+def test_steps_of_a_frequent_variant_have_the_interval_of_its_count() -> None:
+    """A case of `abb` adds one step to three pairs and two to none; of `aab` two steps of one pair would count double.
+
+    1.959964 is the normal quantile of .975; the level adds its own noise to every pair."""
+    terms, design = Terms.of("1", "1e-4"), map_design(activities=NAMES, case_weight=24, sample=50)
+    budget = StageBudget.of(terms, design)
+    frequent = (0, 1, 1, 1)
+    table = VariantCounts.of(EventLog.from_traces([("abbb", None)] * 2_000), NAMES)
+    noisy = process_map.noisy_stages(table, design, budget, terms, EqualNoise(0), adapt_weight=False)
+    assert noisy.variants == {frequent: 2_000}
+    steps = process_map.consistent_steps(noisy, NAMES, design, simulated(1))
+    assert abs(steps.traces[frequent] - 2_000) <= 20
+    for place, times_taken in {(3, 0): 1, (0, 1): 1, (1, 1): 2, (1, 3): 1, (2, 1): 0}.items():
+        margin = 1.959964 * math.hypot(steps.deviation, times_taken * noisy.variants_deviation)
+        count = int(steps.counts[place])
+        assert steps.low[place] == min(math.floor(max(2_000 * times_taken - margin, 0)), count)
+        assert steps.high[place] == max(math.ceil(2_000 * times_taken + margin), count)
+
+
+def test_each_pair_is_stretched_by_the_cases_that_have_it() -> None:
+    """A case of seven `b` weighs 1 / sqrt(38) with a B of 1: it has one step to the first `b`, six between them, and
+    one to the end. Ten cases of `a` weigh 1 / sqrt(2) each. A pair that no trace has is stretched by the mean, all
+    steps to all weights. 1.959964 is the normal quantile of .975."""
+    level = contexts.ContextLevel(np.arange(4), np.zeros((4, 4), dtype=np.int64), np.full(4, 3.0 * contexts.UNIT))
+    noisy = NoisyStages(NoisyNumber(11, 11, 11), 1.0, {}, 0.0, level, 1)
+    low, high = process_map._intervals(noisy, [(0,), (1,) * 7], np.asarray([10, 1]))
+    deviation = 3.0 * math.sqrt(2)
+    rare, common = math.sqrt(38), math.sqrt(2)
+    mean = 28 / (20 / common + 8 / rare)
+    for place, steps, stretch in (((3, 1), 1, rare), ((1, 1), 6, rare), ((3, 0), 10, common), ((2, 1), 0, mean)):
+        missing = 0.5 * (steps - steps / stretch)
+        assert high[place] == math.ceil(1.959964 * math.hypot(deviation * stretch, missing))
+    assert not low.any()
+
+
+def test_traces_are_drawn_and_fitted_otherwise_beside_frequent_variants(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A level of all cases pays 1.25 deviations a cell, one of other cases 1.3 times what its labels ask for."""
+    prices: list[tuple[str, float]] = []
+    weights_of_prior: list[float] = []
+    plain = {name: getattr(process_map, name) for name in ("balanced", "thinned", "fitted")}
+
+    def priced(name: str) -> Any:
+        def noted(level: contexts.ContextLevel, price: float) -> contexts.ContextLevel:
+            prices.append((name, price))
+            return plain[name](level, price)
+
+        return noted
+
+    def fitted(prior: Any, cells: Any, faith: float) -> Any:
+        weights_of_prior.append(faith)
+        return plain["fitted"](prior, cells, faith)
+
+    for name in ("balanced", "thinned"):
+        monkeypatch.setattr(process_map, name, priced(name))
+    monkeypatch.setattr(process_map, "fitted", fitted)
+    design = map_design(activities=NAMES, sample=50)
+    release_map(LOG, epsilon="1", delta_dp="1e-4", design=design, draw=simulated(1))
+    release_map(LOG, epsilon="0.1", delta_dp="1e-4", design=design, draw=simulated(1))
+    assert prices == [("thinned", 1.3), ("balanced", pytest.approx(1.25 * math.sqrt(2)))]
+    assert weights_of_prior == [0.03, 0.1]
+
+
+def test_a_frequent_variant_without_events_has_no_trace() -> None:
+    """Its cases are known, and a map has no place for them."""
+    near = Spread(((0,), (1,)), np.zeros(2, dtype=np.int64), np.asarray([5.0, 3.0]))
+    both = process_map._with_variants(near, {(): 40, (1,): 30, (2,): 20})
+    assert dict(zip(both.traces, both.cases.tolist(), strict=True)) == {(0,): 5.0, (1,): 30.0, (2,): 20.0}
+    assert both.cell.tolist() == [0, 0, 0]
 
 
 def test_the_budget_covers_every_case_weight() -> None:
@@ -61,7 +181,7 @@ def test_the_budget_covers_every_case_weight() -> None:
     design = map_design(activities=NAMES)
     budget = StageBudget.of(terms, design)
     counted = budget.composition(terms, design)
-    for weight in (3, 4, 10, 24):
+    for weight in (2, 3, 4, 10, 24):
         drawn = budget.composition(terms, map_design(activities=NAMES, case_weight=weight))
         assert drawn.distance <= counted.distance
         assert drawn.pure == counted.pure
@@ -69,12 +189,12 @@ def test_the_budget_covers_every_case_weight() -> None:
 
 
 def test_case_weight_grows_with_cases_and_falls_with_noise_and_labels() -> None:
-    """It is within its range, and 3 for a log of no cases."""
+    """It is within its range, and 2 for a log of no cases."""
     terms = Terms.of("1", "1e-6")
     budget = StageBudget.of(terms, map_design(activities=NAMES))
     deviation = 1 / math.sqrt(2 * float(budget.rho("model")))
     usual = [usual_case_weight(cases, 10, budget, terms) for cases in (0, 1_000, 4_000, 10**7)]
-    assert usual[0] == 3
+    assert usual[0] == 2
     assert usual[1] == round(1.5 * math.sqrt(1_000 / (deviation * 10)))
     assert usual_case_weight(100, 1, budget, terms) == round(1.5 * math.sqrt(100 / deviation))
     assert usual[0] <= usual[1] < usual[2] < usual[3] == 24
@@ -111,8 +231,13 @@ def test_counts_are_whole_consistent_and_within_their_intervals() -> None:
         assert (steps.low >= 0).all()
 
 
-def test_intervals_cover_the_steps_that_a_level_has_in_full() -> None:
-    """Of cases that are not capped: 95 %, over 200 draws of 9 pairs. A share below .92 has chance 1e-8 at .95."""
+@pytest.mark.parametrize("cases_a_threshold", [0, 10**6])
+def test_intervals_cover_the_steps_that_a_level_has_in_full(
+    cases_a_threshold: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of cases that are not capped: 95 %, over 200 draws of 9 pairs. A share below .92 has chance 1e-8 at .95. Both
+    variants are counted, or both are in the level."""
+    monkeypatch.setattr(process_map, "CASES_A_THRESHOLD", cases_a_threshold)
     log = EventLog.from_traces([*[("abc", None)] * 600, *[("acb", None)] * 400])
     true = np.zeros((4, 4), dtype=np.int64)
     for (before, after), number in {
@@ -138,22 +263,28 @@ def test_intervals_cover_the_steps_that_a_level_has_in_full() -> None:
 
 
 def test_parameters_that_are_not_given_are_those_of_a_log() -> None:
-    """Labels are selected, contexts have one label, and the budget counts a B of 3."""
-    assert map_design() == Design(order=1, case_weight=3, shares=usual_shares(labels=True))
+    """Labels are selected, contexts have one label, and the budget counts a B of 2."""
+    assert map_design() == Design(order=1, case_weight=2, shares=usual_shares(labels=True))
+
+
+def _of_level(
+    table: VariantCounts, budget: StageBudget, terms: Terms, design: Design, noise: int, cases: NoisyNumber
+) -> NoisyStages:
+    """The level of all cases, every cell with the same noise, and no frequent variant."""
+    level = process_map.measure_steps(table, {}, budget, terms, design, EqualNoise(noise))
+    return NoisyStages(cases, process_map.cases_deviation(budget, terms), {}, 0.0, level, design.case_weight)
 
 
 @pytest.mark.parametrize(("epsilon", "cases"), [("1", 400), ("100", 2)])
 def test_an_interval_is_stretched_by_what_the_level_lacks(epsilon: str, cases: int) -> None:
     """Cases of one trace with a B of 1: each of the four steps weighs a half, so the noise counts twice, and half
-    of what the level lacks is added. Other pairs have the noise alone. 1.959964 is the normal quantile of .975."""
+    of what the level lacks is added. Pairs that no trace has are as likely of capped cases: their noise counts twice
+    too. 1.959964 is the normal quantile of .975."""
     terms, design = Terms.of(epsilon, "1e-4"), map_design(activities=NAMES, case_weight=1, sample=50)
     budget = StageBudget.of(terms, design)
     table = VariantCounts.of(EventLog.from_traces([("abc", None)] * cases), NAMES)
-    level = process_map.measure_steps(table, budget, terms, design, EqualNoise(0))
-    cases_deviation = process_map.cases_deviation(budget, terms)
-    steps = process_map.consistent_steps(
-        level, NoisyNumber(cases, cases, cases), cases_deviation, NAMES, design, simulated(1)
-    )
+    noisy = _of_level(table, budget, terms, design, 0, NoisyNumber(cases, cases, cases))
+    steps = process_map.consistent_steps(noisy, NAMES, design, simulated(1))
     ((trace, number),) = steps.traces.items()
     assert (trace, abs(number - cases) <= 2) == ((0, 1, 2), True)
     deviation = 1 / math.sqrt(2 * float(budget.rho("model")))
@@ -164,7 +295,7 @@ def test_an_interval_is_stretched_by_what_the_level_lacks(epsilon: str, cases: i
         assert steps.low[before, after] == min(math.floor(max(cases - margin, 0)), number)
         assert steps.high[before, after] == math.ceil(cases + margin)
     assert steps.counts[1, 0] == steps.low[1, 0] == 0
-    assert steps.high[1, 0] == math.ceil(1.959964 * deviation)
+    assert steps.high[1, 0] == math.ceil(1.959964 * 2 * deviation)
 
 
 @pytest.mark.parametrize("number", [5, 9_000])
@@ -175,10 +306,10 @@ def test_an_interval_holds_its_count_though_it_is_far_from_the_cell(
     terms, design = Terms.of("1", "1e-4"), map_design(activities=NAMES, case_weight=1, sample=50)
     budget = StageBudget.of(terms, design)
     table = VariantCounts.of(EventLog.from_traces([("abc", None)] * 400), NAMES)
-    level = process_map.measure_steps(table, budget, terms, design, EqualNoise(0))
+    noisy = _of_level(table, budget, terms, design, 0, NoisyNumber(400, 400, 400))
     monkeypatch.setattr(process_map, "MISSING_DEVIATION", 0.0)
     monkeypatch.setattr(process_map, "_fitted_traces", lambda *_: ([(0, 1, 2)], np.asarray([number])))
-    steps = process_map.consistent_steps(level, NoisyNumber(400, 400, 400), 30.0, NAMES, design, simulated(1))
+    steps = process_map.consistent_steps(noisy, NAMES, design, simulated(1))
     for place in ((3, 0), (0, 1), (1, 2), (2, 3)):
         assert steps.counts[place] == number
         assert steps.low[place] <= number <= steps.high[place]
@@ -190,8 +321,8 @@ def test_an_interval_below_zero_is_zero() -> None:
     budget = StageBudget.of(terms, design)
     table = VariantCounts.of(EventLog.from_traces([("abc", None)]), NAMES)
     deviation = 3 * contexts.UNIT / math.sqrt(2 * float(budget.rho("model")))
-    level = process_map.measure_steps(table, budget, terms, design, EqualNoise(round(-10 * deviation)))
-    steps = process_map.consistent_steps(level, NoisyNumber(1, 0, 9), 1.0, NAMES, design, simulated(1))
+    noisy = _of_level(table, budget, terms, design, round(-10 * deviation), NoisyNumber(1, 0, 9))
+    steps = process_map.consistent_steps(noisy, NAMES, design, simulated(1))
     assert not steps.low.any()
     assert not steps.high.any()
 
@@ -257,14 +388,15 @@ def test_no_label_may_leave() -> None:
 
 
 def test_labels_of_an_earlier_release_are_kept() -> None:
-    """The release selects none, and steps get the rho of the labels too."""
+    """The release selects none, and variants and steps divide the rho of the labels too. Without `b` all cases have
+    one variant."""
     source = RecordingNoise(seed=3)
     released = release_map(LOG, epsilon="1", delta_dp="1e-4", design=map_design(), draw=source, kept_labels=("a", "c"))
     assert released.selected_labels == ("a", "c")
     budget = StageBudget.of(Terms.of("1", "1e-4"), map_design()).after_labels()
-    scale = released.steps.case_weight * contexts.UNIT / math.sqrt(2 * float(budget.rho("model")))
-    assert source.asked[-1] == (pytest.approx(scale), 9)
-    assert len(source.asked) == 2
+    variants_scale = 1 / math.sqrt(2 * float(budget.rho("variants")))
+    steps_scale = released.steps.case_weight * contexts.UNIT / math.sqrt(2 * float(budget.rho("model")))
+    assert source.asked[1:] == [(pytest.approx(variants_scale), 1), (pytest.approx(steps_scale), 9)]
 
 
 def test_dropped_events_are_reported_to_the_operator() -> None:
@@ -296,8 +428,8 @@ def test_half_of_the_account_goes_to_times() -> None:
     """If they are released; the steps give it."""
     shares = usual_shares(labels=True, times=True)
     assert (shares.times, shares.weights, shares.labels) == (Fraction(1, 2), Fraction(1, 20), Fraction(1, 20))
-    assert shares.model == Fraction(2, 5)
-    assert shares.variants == 0
+    assert shares.variants == Fraction(1, 20)
+    assert shares.model == Fraction(7, 20)
 
 
 def test_medians_without_noise_are_near_the_true_ones() -> None:
@@ -358,7 +490,7 @@ def test_noise_of_times_is_that_of_the_budget() -> None:
     released = release_map(TIMED, epsilon="1", delta_dp="1e-4", design=design, draw=source)
     terms = Terms.of("1", "1e-4")
     budget = StageBudget.of(terms, design)
-    assert len(source.asked) == 3
-    assert source.asked[2][0] == pytest.approx(budget.times_scale(terms, design))
+    assert len(source.asked) == 4
+    assert source.asked[3][0] == pytest.approx(budget.times_scale(terms, design))
     assert released.steps.case_weight > design.case_weight
     assert budget.composition(terms, design).delta(Fraction(1)) <= float(budget.delta_composed)

@@ -40,6 +40,7 @@ def test_each_stage_has_its_neighbours_and_its_claim() -> None:
     assert [(stage.pair.name, stage.claim) for stage in found[7:]] == [
         ("stage cases: one case more", Charge(EPSILON)),
         ("stage steps: a trace longer than any", Charge(EPSILON, DELTA)),
+        ("stages cases, variants and steps: a case that decides what is counted", Charge(EPSILON, DELTA)),
         ("the map: a trace longer than any", Charge(EPSILON, DELTA)),
         ("the map: a label of one person", Charge(EPSILON, DELTA)),
         ("the map: a step longer than any", Charge(EPSILON, DELTA)),
@@ -57,6 +58,7 @@ def test_each_stage_has_its_neighbours_and_its_claim() -> None:
     [
         ("cases", RUNS),
         ("steps", RUNS),
+        ("variants and steps", RUNS),
         ("map", MAP_RUNS),
         pytest.param("map with labels", MAP_RUNS, marks=pytest.mark.slow),
         pytest.param("map with times", MAP_RUNS, marks=pytest.mark.slow),
@@ -102,15 +104,15 @@ def test_steps_without_a_cap_are_caught(monkeypatch: pytest.MonkeyPatch) -> None
     assert _finding("steps", 200).refutes(1.0)
 
 
-@pytest.mark.parametrize(("stage", "runs"), [("steps", 300), pytest.param("map", 100, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("stage", "runs"), [("steps", 300), pytest.param("map", 200, marks=pytest.mark.slow)])
 def test_noise_of_the_least_case_weight_is_caught(stage: str, runs: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Planted bug: the steps weigh as the chosen B allows, and the noise is that of the least one."""
     weights = contexts.step_weights
     plain = process_map.measure_steps
 
-    def narrow(table: Any, budget: Any, terms: Any, design: Any, draw: Any) -> contexts.ContextLevel:
+    def narrow(table: Any, frequent: Any, budget: Any, terms: Any, design: Any, draw: Any) -> contexts.ContextLevel:
         monkeypatch.setattr(contexts, "step_weights", lambda steps, _, order: weights(steps, 24, order))
-        level = plain(table, budget, terms, replace(design, case_weight=3), draw)
+        level = plain(table, frequent, budget, terms, replace(design, case_weight=3), draw)
         monkeypatch.setattr(contexts, "step_weights", weights)
         return level
 
@@ -128,6 +130,36 @@ def test_a_true_number_of_cases_is_caught(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(process_map, "count_cases", true_number)
     monkeypatch.setattr(process_map, "usual_case_weight", lambda cases, *_rest: 3 + cases % 2)
     assert _finding("map", MAP_RUNS).refutes(1.0)
+
+
+def test_variants_counted_by_the_true_number_of_cases_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Planted bug: the noisy number of cases is published, and the true one decides whether variants are counted."""
+    after_cases = process_map.budget_after_cases
+    found_cases: list[int] = []
+    plain = process_map.count_cases
+
+    def noted(table: Any, *rest: Any) -> process_map.NoisyNumber:
+        found_cases.append(int(table.counts.sum()))
+        return plain(table, *rest)
+
+    monkeypatch.setattr(process_map, "count_cases", noted)
+    monkeypatch.setattr(process_map, "budget_after_cases", lambda _, *rest: after_cases(found_cases[-1], *rest))
+    assert _finding("variants and steps", 200).refutes(1.0)
+
+
+def test_variants_taken_by_their_true_counts_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Planted bug: noise is added to the counts, but the true ones are compared with the threshold."""
+
+    def by_true_counts(table: Any, budget: Any, terms: Any, draw: NoiseSource) -> dict[Any, int]:
+        if not budget.variants:
+            return {}
+        rule = budget.frequent(terms)
+        noise_of = draw.gaussian(rule.scale, len(table.variants)).tolist()
+        rows = zip(table.variants, table.counts.tolist(), noise_of, strict=True)
+        return {variant: count + noise for variant, count, noise in rows if count >= rule.threshold}
+
+    monkeypatch.setattr(process_map, "frequent_variants", by_true_counts)
+    assert _finding("variants and steps", 200).refutes(1.0)
 
 
 def test_labels_of_the_raw_log_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,8 +12,9 @@ Each stage is audited with all of epsilon and delta on the pair that its promise
 * times: a person whose step takes longer than any other, in one case, in many cases, or many times in one case.
 
 Stages of `models.dp.process_map` are audited alike (`map_stage_pairs`): labels as above, the number of cases with one
-case more, steps with the trace that is longer than any, and the whole map with that trace, and with a label that one
-person alone has.
+case more, steps with the trace that is longer than any, cases, variants and steps with a case that decides whether
+variants are counted and whether its own is frequent, and the whole map with the longest trace, and with a label that
+one person alone has.
 
 Events are about the victim's cells alone: an auditor who looked everywhere would need more runs for the same power.
 """
@@ -105,8 +106,8 @@ def map_stage_pairs(
     draw
         Source of the noise; the cryptographic one if not given.
     only
-        Of these: `labels` and `times` (the stages of dp-synthetic, on all their pairs), `cases`, `steps`, `map`, `map
-        with labels` and `map with times`; all of them if empty.
+        Of these: `labels` and `times` (the stages of dp-synthetic, on all their pairs), `cases`, `steps`, `variants and
+        steps`, `map`, `map with labels` and `map with times`; all of them if empty.
     """
     draw = or_secure(draw)
     pairs: list[StagePair] = []
@@ -243,6 +244,7 @@ def _map_pairs(epsilon: Fraction, delta: Fraction, draw: NoiseSource) -> dict[st
             longest,
             with_delta,
         ),
+        "variants and steps": _variants_and_steps_pair(epsilon, delta, draw),
         "map": _stage_pair("the map: a trace longer than any", declared_labels, _log(), longest, with_delta),
         "map with labels": _stage_pair(
             "the map: a label of one person",
@@ -259,6 +261,20 @@ def _map_pairs(epsilon: Fraction, delta: Fraction, draw: NoiseSource) -> dict[st
             with_delta,
         ),
     }
+
+
+def _variants_and_steps_pair(epsilon: Fraction, delta: Fraction, draw: NoiseSource) -> StagePair:
+    stage = _VariantsAndSteps.of(epsilon, delta, draw)
+    # One case of B A less than its threshold, and one case less than the stages of variants asks for.
+    almost_taken = ["BA"] * (stage.threshold - 1)
+    others = (process_map.CASES_A_THRESHOLD - 1) * stage.threshold
+    return _stage_pair(
+        "stages cases, variants and steps: a case that decides what is counted",
+        stage,
+        _log(*almost_taken, common=others),
+        _log(*almost_taken, "BA", common=others),
+        Charge(epsilon, delta),
+    )
 
 
 def _stage_pair(
@@ -524,8 +540,43 @@ class _StepsStage:
         table, terms = VariantCounts.of(log, NAMES), Terms.of(self.epsilon, self.delta)
         budget = _budget(model=self.epsilon, delta=self.delta)
         design = process_map.map_design(activities=NAMES, case_weight=process_map.MOST_CASE_WEIGHT)
-        level = process_map.measure_steps(table, budget, terms, design, self.draw)
+        level = process_map.measure_steps(table, {}, budget, terms, design, self.draw)
         yield from _level_events(level)
+
+
+@dataclass(frozen=True, slots=True)
+class _VariantsAndSteps:
+    """The number of cases decides whether variants are counted, and these which cases the steps have.
+
+    Each stage has a third of epsilon.
+    """
+
+    terms: Terms
+    budget: synthetic.StageBudget
+    design: synthetic.Design
+    # Noisy cases with which a variant is taken.
+    threshold: int
+    draw: NoiseSource
+
+    @classmethod
+    def of(cls, epsilon: Fraction, delta: Fraction, draw: NoiseSource) -> _VariantsAndSteps:
+        third, terms = epsilon / 3, Terms.of(epsilon, delta)
+        budget = _budget(variants=third, model=third, weights=third, delta=delta)
+        design = process_map.map_design(activities=NAMES, case_weight=3)
+        return cls(terms, budget, design, budget.thresholds(terms, design)["threshold"], draw)
+
+    def __call__(self, log: EventLog) -> Events:
+        table = VariantCounts.of(log, NAMES)
+        noisy = process_map.noisy_stages(table, self.design, self.budget, self.terms, self.draw, adapt_weight=False)
+        kind = "counted" if noisy.variants_deviation else "not counted", (1, 0) in noisy.variants
+        yield kind
+        yield from _buckets(
+            "cases", noisy.cases.count, float(3 / self.terms.epsilon), process_map.CASES_A_THRESHOLD * self.threshold
+        )
+        # A step of so short a case has the weight 1. Without the variant the steps have none of its cases.
+        around = 0 if (1, 0) in noisy.variants else (self.threshold - 1) * contexts.UNIT
+        for event in _buckets("B then A", int(noisy.level.cells[1, 0]), float(noisy.level.scale[0]), around):
+            yield kind, event
 
 
 @dataclass(frozen=True, slots=True)
@@ -560,7 +611,8 @@ class _WholeMap:
             yield PRIVATE_LABEL
         if {"A", "C"} <= set(steps.labels):
             before, after = steps.labels.index("A"), steps.labels.index("C")
-            yield from _buckets("A then C", int(steps.high[before, after]), steps.deviation)
+            yield from _buckets("A then C at most", int(steps.high[before, after]), steps.deviation)
+            yield from _buckets("A then C", int(steps.counts[before, after]), steps.deviation)
         if released.times is not None:
             days = released.times.throughput_90 // DAY
             yield "nine tenths of the cases take at least so many days", days

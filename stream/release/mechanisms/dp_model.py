@@ -106,7 +106,12 @@ class DpModel(StagedMechanism):
     def _public(self, budget: synthetic.StageBudget) -> dict[str, Any]:
         """Return the facts that the manifest states besides the parameters. None of them is read from the data."""
         shares = {stage: float(getattr(budget, stage) / self.epsilon) for stage in synthetic.STAGES}
-        used = {"labels": shares["labels"], "cases": shares["weights"], "steps": shares["model"]}
+        used = {
+            "labels": shares["labels"],
+            "cases": shares["weights"],
+            "variants": shares["variants"],
+            "steps": shares["model"],
+        }
         if self.max_duration is not None:
             used["times"] = shares["times"]
         return {"shares_used": used, **budget.thresholds(self.terms(), self.design())}

@@ -181,7 +181,7 @@ def test_the_budget_covers_every_case_weight() -> None:
     design = map_design(activities=NAMES)
     budget = StageBudget.of(terms, design)
     counted = budget.composition(terms, design)
-    for weight in (2, 3, 4, 10, 24):
+    for weight in (3, 4, 10, 24):
         drawn = budget.composition(terms, map_design(activities=NAMES, case_weight=weight))
         assert drawn.distance <= counted.distance
         assert drawn.pure == counted.pure
@@ -189,12 +189,12 @@ def test_the_budget_covers_every_case_weight() -> None:
 
 
 def test_case_weight_grows_with_cases_and_falls_with_noise_and_labels() -> None:
-    """It is within its range, and 2 for a log of no cases."""
+    """It is within its range, and 3 for a log of no cases."""
     terms = Terms.of("1", "1e-6")
     budget = StageBudget.of(terms, map_design(activities=NAMES))
     deviation = 1 / math.sqrt(2 * float(budget.rho("model")))
     usual = [usual_case_weight(cases, 10, budget, terms) for cases in (0, 1_000, 4_000, 10**7)]
-    assert usual[0] == 2
+    assert usual[0] == 3
     assert usual[1] == round(1.5 * math.sqrt(1_000 / (deviation * 10)))
     assert usual_case_weight(100, 1, budget, terms) == round(1.5 * math.sqrt(100 / deviation))
     assert usual[0] <= usual[1] < usual[2] < usual[3] == 24
@@ -263,8 +263,8 @@ def test_intervals_cover_the_steps_that_a_level_has_in_full(
 
 
 def test_parameters_that_are_not_given_are_those_of_a_log() -> None:
-    """Labels are selected, contexts have one label, and the budget counts a B of 2."""
-    assert map_design() == Design(order=1, case_weight=2, shares=usual_shares(labels=True))
+    """Labels are selected, contexts have one label, and the budget counts a B of 3."""
+    assert map_design() == Design(order=1, case_weight=3, shares=usual_shares(labels=True))
 
 
 def _of_level(

@@ -64,7 +64,7 @@ at epsilon 1 has a DFG error of .044, not .037, and Sepsis one of .092, not .100
 
 MISSING_DEVIATION = 0.5
 """Deviation of the steps that the level lacks, as a part of their estimate: a convention. Without it intervals cover
-.84 of the true steps of BPIC 2013 at epsilon .1 (B is 9), with it .93; at epsilon 1 (B is 24) .88 either way."""
+.83 of the true steps of BPIC 2012 at epsilon 1 and .91 of those of BPIC 2013, with it .95 of both."""
 
 CASES_A_THRESHOLD = 4
 """Variants are counted if the noisy number of cases is at least so many thresholds: the most frequent variant of a log
@@ -75,13 +75,13 @@ PRICE_OF_ALL = 1.25
 labels, as `thinned` has it, leave out rare steps: the DFG error of Sepsis at epsilon .1 is .335 then, not .333."""
 
 PRICE_OF_OTHERS = 1.3
-"""Factor of the price (`thinned`) if the level is that of the cases beside frequent variants. What these cases have in
-few steps is mostly noise: at 1 the DFG error of BPIC 2012 at epsilon .1 is .113, not .107."""
+"""Factor of the price (`thinned`) if the level has no cases of frequent variants. What other cases have in few steps
+is mostly noise: at 1 the DFG error of BPIC 2012 at epsilon .1 is .113, not .107."""
 
 FAITH_OF_OTHERS = 0.03
-"""Weight of the prior in the fit (`models.dp.synthesis.fitting`) beside frequent variants. Drawn traces represent the
-other cases less well than all cases: with `FAITH` that error is .111, and a sixth of all steps is missing, not an
-eighth."""
+"""Weight of the prior in the fit (`models.dp.synthesis.fitting`) if the level has no cases of frequent variants. Drawn
+traces represent the other cases less well than all cases: with `FAITH` that error is .111, and a sixth of all steps is
+missing, not an eighth."""
 
 
 def usual_shares(*, labels: bool, times: bool = False) -> Shares:
@@ -156,7 +156,7 @@ class NoisyNumber:
 @content_free("case_weight")
 @dataclass(frozen=True, slots=True)
 class NoisyStages:
-    """What the noise left of a log: the outputs of stages 1 to 3.
+    """The outputs of stages 1 to 3, which all that follows reads instead of the log.
 
     Attributes
     ----------

@@ -34,6 +34,9 @@ _QUOTED_NUMBER = re.compile(r"'(\d+)|=\"(\d+)\"")
 _GROUPED_NUMBER = re.compile(r"[1-9]\d{0,2}([.,' \u00a0\u202f])\d{3}(\1\d{3})*")
 """A whole number with a sign or a space between the thousands."""
 
+LEAST_LETTER_CODES = 20
+"""Other case ids of as many capital letters with which a word for a missing id is taken for one of them."""
+
 _TOTALS = frozenset(
     ["total", "totals", "grand total", "subtotal", "sum", "totaal", "eindtotaal", "subtotaal", "som", "summe"]
     + ["gesamt", "gesamtsumme", "gesamtergebnis", "zwischensumme", "somme", "total général", "totale", "suma"]
@@ -247,7 +250,7 @@ def doubtful_case_ids(ids: Sequence[str], rows_of_case: Ints) -> list[str]:
         Number of rows of each id.
     """
     sentences = []
-    placeholders = [case for case, name in enumerate(ids) if means_missing(name)]
+    placeholders = [case for case, name in enumerate(ids) if means_missing(name) and not _is_letter_code(name, ids)]
     if placeholders:
         n_rows, written = _rows_and_words(ids, rows_of_case, placeholders)
         sentences.append(
@@ -285,6 +288,14 @@ def doubtful_case_ids(ids: Sequence[str], rows_of_case: Ints) -> list[str]:
             "them alike"
         )
     return sentences
+
+
+def _is_letter_code(name: str, ids: Sequence[str]) -> bool:
+    """Return whether a word is one of many ids of as many capital letters: `NA` is the case between `MZ` and `NB`."""
+    if not (name.isascii() and name.isalpha() and name.isupper()):
+        return False
+    alike = (other for other in ids if len(other) == len(name) and other.isascii() and other.isalpha())
+    return sum(other.isupper() for other in alike) > LEAST_LETTER_CODES
 
 
 def _rows_and_words(ids: Sequence[str], rows_of_case: Ints, cases: list[int]) -> tuple[int, str]:

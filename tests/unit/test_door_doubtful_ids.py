@@ -53,6 +53,15 @@ def test_a_reader_is_told_of_doubtful_ids(tmp_path: Path, ids: tuple[str, ...], 
     assert [text for text in said if text.startswith(f"{path}: {sentence}")] == said[-1:]
 
 
+@pytest.mark.parametrize(("codes", "is_doubtful"), [(19, True), (20, False)])
+def test_a_word_among_letter_codes_is_one_of_them(tmp_path: Path, codes: int, is_doubtful: bool) -> None:
+    """Sepsis has the cases A to ZZ and more: `NA` is the case after `MZ`. Numbers and lower case say nothing of it."""
+    said: list[str] = []
+    others = [f"A{chr(ord('A') + code)}" for code in range(codes)]
+    read_log(_log(tmp_path, "NA", *others, "ab", "17", "xyz"), reading=Reading(say=said.append))
+    assert any("a case id that exports write for a missing one (NA)" in text for text in said) == is_doubtful
+
+
 @pytest.mark.parametrize(
     "ids",
     [

@@ -27,6 +27,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
@@ -128,7 +129,7 @@ class VariantSteps:
         after = np.full(starts[-1], labels, dtype=np.int64)
         inner = np.ones(len(after), dtype=np.bool_)
         inner[starts[1:] - 1] = False
-        after[inner] = np.fromiter((label for variant in variants for label in variant), dtype=np.int64)
+        after[inner] = np.fromiter(chain.from_iterable(variants), dtype=np.int64)
         before = np.concatenate(([labels], after))[: len(after)].astype(np.int64)
         variant = np.repeat(np.arange(len(variants)), lengths)
         return cls(before, after, place_in_run(starts), variant, labels)

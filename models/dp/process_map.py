@@ -44,7 +44,7 @@ from models.dp.noise import NoiseSource, or_secure, scale_for
 from models.dp.strict import Terms
 from models.dp.synthesis import candidates, contexts, drawn_times, times
 from models.dp.synthesis.fitting import FAITH, Cells, fitted, follows
-from models.dp.synthesis.flows import balanced, thinned
+from models.dp.synthesis.flows import thinned
 from models.dp.synthesis.spreading import Spread
 from models.dp.synthesis.table import Variant, VariantCounts
 from models.dp.synthesis.times import PublicTimeBounds
@@ -69,10 +69,6 @@ MISSING_DEVIATION = 0.5
 CASES_A_THRESHOLD = 4
 """Variants are counted if the noisy number of cases is at least so many thresholds: the most frequent variant of a log
 seldom has more than a quarter of its cases. Sepsis at epsilon .1 has 1,050 cases and a threshold of 864."""
-
-PRICE_OF_ALL = 1.25
-"""Deviations of the noise that a cell of the level of all cases pays (`balanced`). More of them for logs of more
-labels, as `thinned` has it, leave out rare steps: the DFG error of Sepsis at epsilon .1 is .335 then, not .333."""
 
 PRICE_OF_OTHERS = 1.3
 """Factor of the price (`thinned`) if the level has no cases of frequent variants. What other cases have in few steps
@@ -347,7 +343,7 @@ def map_within(
     operator = {
         "cases": {"in": int(table.counts.sum()), "out": noisy.cases.count},
         "labels": {"may_leave": len(alphabet), "dropped_events": dropped},
-        "warnings": _warnings(n_events, dropped, alphabet),
+        "warnings": _warnings(n_events, dropped, alphabet, noisy.cases.count),
     }
     return MapRelease(steps, terms, source.private, may_leave, operator, times_of_map)
 
@@ -646,12 +642,8 @@ def _step_deviation(level: contexts.ContextLevel) -> float:
 
 def _fitted_traces(noisy: NoisyStages, design: Design, draw: NoiseSource) -> tuple[list[Variant], Ints]:
     """Return traces with whole numbers of cases that fit the noisy steps and the noisy number of cases."""
-    if noisy.variants:
-        faith = FAITH_OF_OTHERS
-        first = thinned(noisy.level, PRICE_OF_OTHERS)
-    else:
-        faith = FAITH
-        first = balanced(noisy.level, PRICE_OF_ALL * contexts.LAPLACE)
+    price, faith = (PRICE_OF_OTHERS, FAITH_OF_OTHERS) if noisy.variants else (1.0, FAITH)
+    first = thinned(noisy.level, price)
     drawn = contexts.Model.of([first]).sample(design.sample, design.max_length, draw)
     other_cases = contexts.cases(first, drawn, noisy.case_weight, contexts.step_weights)
     near = _with_variants(Spread.like_drawn(drawn, other_cases, draw), noisy.variants)
@@ -703,12 +695,19 @@ def _step_cells(traces: Sequence[Variant], numbers: Ints | Floats, labels: int, 
     return cells
 
 
-def _warnings(n_events: int, dropped: int, alphabet: Sequence[str]) -> list[str]:
+def _warnings(n_events: int, dropped: int, alphabet: Sequence[str], noisy_cases: int) -> list[str]:
+    """Return what the operator should know of a map: dropped events, and too few cases."""
     if n_events and dropped == n_events:
         return ["no event of the log has a label that may leave: declare activities, or raise epsilon"]
+    warnings = []
     if dropped:
-        return [
+        warnings.append(
             f"{dropped} of {n_events} events have labels that are not declared or not frequent enough, and were "
             f"dropped: {len(alphabet)} labels may leave"
-        ]
-    return []
+        )
+    if not noisy_cases:
+        warnings.append(
+            "the noisy number of cases is 0: the counts of this map are mostly noise; raise epsilon, or release larger "
+            "windows"
+        )
+    return warnings

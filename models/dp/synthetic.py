@@ -135,9 +135,8 @@ SMALL_EPSILON_POOL = 5_000
 """Most draws that cases are spread over below `SMALL`."""
 
 SURE_SCALE = 13.5
-"""Scale of the noise of the weights up to which the last fit gives its prior the weight `FAITH`. The prior is spread
-noisy counts: the more noise they have, the less it is worth. At epsilon .1 the scale is 45. Then `FAITH` keeps the
-cases too near to the prior."""
+"""Scale of the noise of the weights up to which the last fit gives its prior the weight `FAITH`, if longer contexts were
+measured (`weight_of_prior`). At epsilon .1 the scale is 45. Then `FAITH` keeps the cases too near to the prior."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -855,6 +854,8 @@ class CandidateList:
         The sample of the model: how often each trace was drawn.
     pool
         How many of these draws the cases of a candidate are spread over.
+    declared
+        The candidates that a public file declares.
     drop
         Scales of the noise below which the count of a candidate is dropped.
     """
@@ -863,6 +864,7 @@ class CandidateList:
     alphabet: tuple[str, ...]
     drawn: dict[Variant, int]
     pool: int
+    declared: frozenset[Variant] = frozenset()
     drop: float = candidates.DROP
 
     def fitted(
@@ -890,12 +892,12 @@ class CandidateList:
             Source of the random choices.
         """
         shown = [(variant, n) for variant, n in zip(self.traces, counts.tolist(), strict=True) if n and variant]
-        near = Spread.of(shown, self.traces, self.drawn, draw, frequent, self.pool)
+        near = Spread.of(shown, self.traces, self.drawn, draw, frequent, self.pool, self.declared)
         # The noisy counts that the cases should agree with: those of stage 3, then each level of stage 2.
         cells = [nearby(near, counts, np.full(len(counts), scale))]
         for order, level in enumerate(levels, start=1):
             cells.append(follows(near, level, bound, contexts.root_weights, frequent, order))
-        return fit(near, cells, draw, weight_of_prior(scale))
+        return fit(near, cells, draw, weight_of_prior(scale, len(levels)))
 
 
 def candidate_list(
@@ -927,7 +929,8 @@ def candidate_list(
         Source of the random choices.
     """
     extended = design.extended(alphabet)
-    listed = list(dict.fromkeys([*frequent, *design.coded_given(extended)]))
+    declared = design.coded_given(extended)
+    listed = list(dict.fromkeys([*frequent, *declared]))
 
     # A sample of the model, and how many cases the model describes.
     is_small = terms.epsilon < SMALL
@@ -942,7 +945,7 @@ def candidate_list(
     listed += candidates.representative(drawn, listed, most, represented)
     has_few_variants = not is_small and pool == POOL
     drop = candidates.LOW_DROP if has_few_variants else candidates.DROP
-    return CandidateList(listed, extended, drawn, pool, drop)
+    return CandidateList(listed, extended, drawn, pool, frozenset(declared), drop)
 
 
 def model_sample(
@@ -1000,8 +1003,21 @@ def model_sample(
     return draw_from(in_steps)
 
 
-def weight_of_prior(scale: float) -> float:
-    """Return the weight of the prior in the last fit, `FAITH` or less, for noise of the weights of a scale."""
+def weight_of_prior(scale: float, n_levels: int) -> float:
+    """Return the weight of the prior in the last fit, `FAITH` or less.
+
+    The prior is noisy counts, spread over drawn traces: the more noise they have, the less it is worth. If the first
+    level alone was measured, the other noisy numbers have even more noise, and the prior keeps its weight.
+
+    Parameters
+    ----------
+    scale
+        Scale of the noise of the weights.
+    n_levels
+        Number of levels of stage 2.
+    """
+    if n_levels == 1:
+        return FAITH
     return FAITH * min(SURE_SCALE / scale, 1.0)
 
 

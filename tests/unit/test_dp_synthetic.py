@@ -984,11 +984,14 @@ def test_the_cells_of_a_release_are_dropped_as_its_list_says(monkeypatch: pytest
 
 
 def test_cases_are_spread_over_the_pool_alone() -> None:
-    """Three drawn traces are near one candidate: a pool of one has one of them."""
+    """Three drawn traces are near one candidate that was not drawn: a pool of one has one of them.
+
+    The candidate itself is released only if it is declared.
+    """
     drawn = {(0, 0): 1, (0, 1): 1, (0, 0, 0): 1}
     level = _level([[0, 0, 0], [0, 0, 0], [0, 0, 0]], 1e9 * UNIT)
-    for pool, n_traces in ((1, 2), (3, 4)):
-        listed = synthetic.CandidateList([(0,)], ("a", "b"), drawn, pool)
+    for pool, declared, n_traces in ((1, (), 1), (3, (), 3), (3, [(0,)], 4)):
+        listed = synthetic.CandidateList([(0,)], ("a", "b"), drawn, pool, frozenset(declared))
         assert len(listed.fitted(np.asarray([400]), 1.0, [level], {}, 100, EqualNoise(seed=7))) == n_traces
     first = _level([[0, 0, 40 * UNIT], [0, 0, 0], [40 * UNIT, 0, 0]], UNIT)
     design = Design(case_weight=100, sample=30)
@@ -998,8 +1001,9 @@ def test_cases_are_spread_over_the_pool_alone() -> None:
 
 @pytest.mark.parametrize(("scale", "weight"), [(1.0, 0.1), (13.5, 0.1), (27.0, 0.05), (135.0, 0.01)])
 def test_a_noisy_prior_weighs_less(scale: float, weight: float) -> None:
-    """Twice the noise has half the weight."""
-    assert synthetic.weight_of_prior(scale) == pytest.approx(weight)
+    """Twice the noise has half the weight; if the first level alone was measured, noise does not count."""
+    assert synthetic.weight_of_prior(scale, 2) == pytest.approx(weight)
+    assert synthetic.weight_of_prior(scale, 1) == 0.1
 
 
 def test_the_noise_of_the_weights_decides_how_much_the_prior_of_the_last_fit_weighs(

@@ -439,7 +439,9 @@ class _NoisyCounts:
 
     def _fitted(self, cells: list[tuple[Variant, int]], draw: NoiseSource) -> list[tuple[Variant, int]]:
         """Spread the cases of some cells over drawn traces, and fit them to the first level over all releases too."""
-        near, count_of_trace = Spread.of(cells, self.traces, self.drawn, draw), dict(cells)
+        # Most candidates are from models of earlier releases.
+        near = Spread.of(cells, self.traces, self.drawn, draw, keep_half=set(self.traces))
+        count_of_trace = dict(cells)
         counts = np.asarray([count_of_trace.get(trace, 0) for trace in self.traces], dtype=np.int64)
         weights = nearby(near, counts, self.weights.total_scale)
         follow = follows(near, self._level(1), self.design.case_weight, self._step_weights)

@@ -1,8 +1,10 @@
 """Cases of a cell as several traces: few candidates represent many cases, and the model gave traces near each of them.
 
 A cell counts the cases that are nearest to its candidate. Not all of them are that candidate: of a frequent variant its
-own noisy count is known and is kept; of another candidate half is kept. The others leave as drawn traces that are
-nearest to the candidate, if the model gave some. It reads the outputs of earlier stages alone: post-processing.
+own noisy count is known and is kept. The other cases leave as drawn traces that are nearest to the candidate, each with
+its part of these draws; another candidate is one of them. A candidate that did not come from this model keeps half at
+least: a model seldom draws a long trace, however many cases have it. It reads the outputs of earlier stages alone:
+post-processing.
 
 Not guaranteed: that a trace that was drawn is one that somebody had.
 """
@@ -10,7 +12,7 @@ Not guaranteed: that a trace that was drawn is one that somebody had.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -61,6 +63,7 @@ class Spread:
         draw: NoiseSource,
         noisy_counts: Mapping[Variant, int] | None = None,
         pool: int = POOL,
+        keep_half: Collection[Variant] = (),
     ) -> Spread:
         """Spread the cases of candidates' cells over the traces near them.
 
@@ -74,24 +77,28 @@ class Spread:
             Noisy counts of the frequent variants.
         pool
             Most draws that are compared.
+        keep_half
+            Candidates that keep half of their cell at least: those that this model did not give.
         """
         drawn_near = _near(listed, drawn, draw, pool)
         place_of = {trace: place for place, trace in enumerate(listed)}
         rows: list[tuple[Variant, int, float]] = []
         for trace, count in shown:
             place = place_of[trace]
-            other_variants = {variant: n for variant, n in drawn_near.get(place, Counter()).items() if variant != trace}
-            n_others = sum(other_variants.values())
+            near = drawn_near.get(place, Counter())
+            n_near = sum(near.values())
 
-            # Of a frequent variant its own noisy count is known. Of another candidate half of the cell is
-            # kept. The other drawn traces near the candidate divide what remains by how often they were
-            # drawn.
+            # Of a frequent variant its own noisy count is known. Another candidate has its part of the drawn
+            # traces near it, as each of them has. What the candidate does not keep, the others divide.
+            n_others = n_near - near[trace]
             kept = float(count)
-            if other_variants:
-                kept = min((noisy_counts or {}).get(trace, count / 2), count)
+            if n_others:
+                part = max(near[trace] / n_near, 0.5 if trace in keep_half else 0.0)
+                kept = min((noisy_counts or {}).get(trace, count * part), count)
             cases = {trace: kept}
-            for variant, n in other_variants.items():
-                cases[variant] = (count - kept) * n / n_others
+            for variant, n in near.items():
+                if variant != trace:
+                    cases[variant] = (count - kept) * n / n_others
             rows += [(variant, place, float(n)) for variant, n in cases.items() if n]
         traces, cells, weights = zip(*rows, strict=True) if rows else ((), (), ())
         return cls(traces, np.asarray(cells, dtype=np.int64), np.asarray(weights, dtype=np.float64))

@@ -6,19 +6,23 @@ Unit, neighbours and adversary are those of `models.dp.synthetic`. The whole acc
 1. Cases: how many the window has. It is the re-weighting of dp-synthetic over a list of one trace, which is the nearest
    one to every case; discrete Laplace noise.
 2. Frequent variants: stage 1 of dp-synthetic, if the noisy number of cases is `CASES_A_THRESHOLD` times its threshold.
-   Otherwise hardly a variant could reach it, and stage 3 has the part of this stage.
-3. Steps: how often each label follows each, with start and end: the first level of dp-synthetic's context model over
-   the cases whose variant stage 2 did not give; discrete Gaussian noise. The most that one case adds (B, `case_weight`)
-   is declared, or follows from the noisy number of cases and from the number of labels (`usual_case_weight`). The noise
-   is in proportion to B.
-4. Times, where bounds are declared: the noisy histograms of dp-synthetic (`models.dp.synthesis.times`) over the pairs
-   of the map, with the B of the budget. Medians are read off their shapes (`models.dp.synthesis.drawn_times`).
+   Otherwise hardly a variant could reach it, and stages 3 and 4 have the part of this stage.
+3. Norms: how many of the cases whose variant stage 2 did not give have an L2 norm of steps in each of a few ranges
+   (`measure_norms`); discrete Gaussian noise. It is measured only if the most that one case adds to the steps (B,
+   `case_weight`) may depend on it: if B is not declared, and the number of cases and the number of labels ask for more
+   than the least one (`usual_case_weight`).
+4. Steps: how often each label follows each, with start and end: the first level of dp-synthetic's context model over
+   the same cases; discrete Gaussian noise, in proportion to B. It is declared, or follows from the noisy numbers of
+   stages 1 to 3 (`case_weight_by_norms`). Norms have `PART_OF_NORMS` of the rho of steps.
+5. Times, where bounds are declared: the noisy histograms of dp-synthetic (`models.dp.synthesis.times`) over the pairs
+   of the map, with a B of their own. Medians are read off their shapes (`models.dp.synthesis.drawn_times`).
 
-Composition is that of dp-synthetic (`models.dp.synthetic.StageBudget`). The scale of stage 3 depends on the output of
-stage 1, but the pair of distributions that dominates it does not: sensitivity and scale grow alike. The budget counts
-the least B, whose discrete noise has the largest loss, so the composition holds for every B (Zhu, Dong and Wang 2022,
-theorem 10, asks for a dominating pair that is the same for every earlier output). A release that counts no variants has
-a pair of no larger distance (`StageBudget.without_variants`).
+Composition is that of dp-synthetic (`models.dp.synthetic.StageBudget`). The rhos of norms and of steps add up to that
+of the steps of a release without norms. The scale of stage 4 depends on the outputs of earlier stages, but the pair of
+distributions that dominates it does not: sensitivity and scale grow alike. The budget counts the least B, whose
+discrete noise has the largest loss, so the composition holds for every B (Zhu, Dong and Wang 2022, theorem 10, asks for
+a dominating pair that is the same for every earlier output). A release that counts no variants has a pair of no larger
+distance (`StageBudget.without_variants`).
 
 After the noise, counts are fitted (`models.dp.synthesis.fitting`): the frequent variants, and traces that are drawn
 from the model of the first level, get numbers of cases that agree with the noisy steps and with the noisy number of
@@ -49,14 +53,26 @@ from models.dp.synthesis.spreading import Spread
 from models.dp.synthesis.table import Variant, VariantCounts
 from models.dp.synthesis.times import PublicTimeBounds
 from models.dp.synthetic import Design, Shares, StageBudget, chosen_labels, frequent_variants, over_labels
+from models.dp.zcdp import scale_of
 from models.eventlog import EventLog, Floats, Ints
 
 COVERAGE = 0.95
 """Of the intervals of a release, before they are rounded outwards to whole numbers."""
 
-LEAST_CASE_WEIGHT, MOST_CASE_WEIGHT = 3, 24
-"""Range of B if it is not declared; histograms of times have the least one. With less than 3 most logs lose half of
-their steps, and medians of times are wrong more often; beyond 24 only the noise grows."""
+USUAL_LEAST, MOST_CASE_WEIGHT = 3, 24
+"""Range of B by the number of cases. With less than 3 most logs lose half of their steps; beyond 24 only the noise
+grows."""
+
+LEAST_CASE_WEIGHT = 2
+"""Least B by the norms of cases, and so of all B that is not declared."""
+
+LEAST_WITHOUT_VARIANTS = 4
+"""The same if no variant is frequent. Drawn traces have repeated steps that the cases need not have. If B is near the
+norm of the cases, it weighs such traces less, so that they fit the level as well as the cases do: of a log of two
+variants of norm 2, intervals that should cover .95 cover .58 at B = 2, .86 at 3 and .94 at 4."""
+
+TIME_WEIGHT = 3
+"""The same for histograms of times: at 2, medians of BPIC 2013 are wrong more often."""
 
 WEIGHT_FACTOR = 1.5
 """B of a log with as many cases as labels times deviations of the noise. Chosen on three public logs: at 1.2 BPIC 2012
@@ -73,6 +89,23 @@ seldom has more than a quarter of its cases. Sepsis at epsilon .1 has 1,050 case
 PRICE_OF_OTHERS = 1.3
 """Factor of the price (`thinned`) if the level has no cases of frequent variants. What other cases have in few steps
 is mostly noise: at 1 the DFG error of BPIC 2012 at epsilon .1 is .113, not .107."""
+
+NORM_ENDS = (2, 3, 4, 6, 8, 12, 16, 24)
+"""Upper ends of the ranges of norms; the last range has all larger ones. Up to the least B no case is capped."""
+
+NORMS = (2.0, 2.5, 3.5, 5.0, 7.0, 10.0, 14.0, 20.0, 32.0)
+"""A norm of each range."""
+
+PART_OF_NORMS = Fraction(1, 24)
+"""Part of the rho of steps for norms: steps have noise that is wider by a fiftieth then."""
+
+STEPS_OF_NORM = 1.3
+"""A case of norm m is taken for one of m to this power steps. They are m if all its steps are equal, and m squared if
+all are different."""
+
+NOISE_OF_WEIGHT = 13.0
+"""How many steps that a bound leaves out are as bad as one deviation of the noise of each label
+(`case_weight_by_norms`). Chosen on five public logs at three epsilons."""
 
 FAITH_OF_OTHERS = 0.03
 """Weight of the prior in the fit (`models.dp.synthesis.fitting`) if the level has no cases of frequent variants. Drawn
@@ -117,7 +150,7 @@ def map_design(
     activities, other, max_labels, max_length, sample, bounds
         As in `models.dp.synthetic.Design`.
     case_weight
-        The declared B. If None, the design has the least one, and `usual_case_weight` decides.
+        The declared B, of steps and of times. If None, the design has the least one, and noisy numbers decide.
     """
     return Design(
         activities=activities,
@@ -125,6 +158,7 @@ def map_design(
         max_labels=max_labels,
         order=1,
         case_weight=LEAST_CASE_WEIGHT if case_weight is None else case_weight,
+        time_weight=TIME_WEIGHT if case_weight is None else case_weight,
         max_length=max_length,
         sample=sample,
         bounds=bounds,
@@ -149,10 +183,27 @@ class NoisyNumber:
     high: int
 
 
+@content_free()
+@dataclass(frozen=True, slots=True)
+class NoisyNorms:
+    """How many cases have a norm of steps in each range, with noise.
+
+    Attributes
+    ----------
+    cases : float64[len(NORMS)]
+        Noisy cases of each range.
+    deviation
+        Standard deviation of the noise of one number.
+    """
+
+    cases: Floats
+    deviation: float
+
+
 @content_free("case_weight")
 @dataclass(frozen=True, slots=True)
 class NoisyStages:
-    """The outputs of stages 1 to 3, which all that follows reads instead of the log.
+    """The outputs of stages 1 to 4, which all that follows reads instead of the log.
 
     Attributes
     ----------
@@ -357,7 +408,7 @@ def noisy_stages(
     *,
     adapt_weight: bool = True,
 ) -> NoisyStages:
-    """Return the noisy numbers of a map: of cases, of frequent variants, and of steps (stages 1 to 3).
+    """Return the noisy numbers of a map: of cases, of frequent variants, and of steps (stages 1 to 4).
 
     Parameters
     ----------
@@ -372,16 +423,18 @@ def noisy_stages(
     """
     cases = count_cases(table, budget, terms, source)
     used = budget_after_cases(cases.count, budget, terms)
-    for_steps = design
-    if adapt_weight:
-        weight = usual_case_weight(cases.count, len(table.alphabet), used, terms)
-        for_steps = replace(design, case_weight=weight)
     variants = frequent_variants(table, used, terms, source)
-    level = measure_steps(table, variants, used, terms, for_steps, source)
+    rho, case_weight = used.rho("model"), design.case_weight
+    if adapt_weight:
+        case_weight = usual_case_weight(cases.count, len(table.alphabet), rho, terms)
+    least = LEAST_CASE_WEIGHT if variants else LEAST_WITHOUT_VARIANTS
+    if adapt_weight and case_weight > least:
+        norms = measure_norms(table, variants, rho * PART_OF_NORMS, terms, source)
+        rho -= rho * PART_OF_NORMS
+        case_weight = min(case_weight, case_weight_by_norms(norms, least, len(table.alphabet), rho, terms))
+    level = measure_steps(table, variants, rho, terms, replace(design, case_weight=case_weight), source)
     variants_deviation = used.frequent(terms).scale if used.variants else 0.0
-    return NoisyStages(
-        cases, cases_deviation(budget, terms), variants, variants_deviation, level, for_steps.case_weight
-    )
+    return NoisyStages(cases, cases_deviation(budget, terms), variants, variants_deviation, level, case_weight)
 
 
 def budget_after_cases(cases: int, budget: StageBudget, terms: Terms) -> StageBudget:
@@ -447,8 +500,8 @@ def cases_deviation(budget: StageBudget, terms: Terms) -> float:
     return scale_for(terms.cases_per_person, epsilon_of_cases(budget)) * contexts.LAPLACE
 
 
-def usual_case_weight(cases: int, labels: int, budget: StageBudget, terms: Terms) -> int:
-    """Return B, the most that one case may add to the noisy level in L2.
+def usual_case_weight(cases: int, labels: int, rho: Fraction, terms: Terms) -> int:
+    """Return B, the most that one case may add to the noisy level in L2, for cases of all norms.
 
     The error of long cases falls with B and does not depend on the number of cases. The error of the noise is in
     proportion to B, to its deviation and to the number of labels, and falls with the number of cases. Their sum is
@@ -460,23 +513,21 @@ def usual_case_weight(cases: int, labels: int, budget: StageBudget, terms: Terms
         Noisy number of cases. Like the other parameters it is public, so B reads no data.
     labels
         Number of labels of the map.
-    budget, terms
-        The epsilon of each stage, and the privacy of the map.
+    rho
+        The rho of the steps.
+    terms
+        The privacy of the map.
     """
-    deviation = terms.cases_per_person / math.sqrt(2.0 * float(budget.rho("model")))
-    usual = WEIGHT_FACTOR * math.sqrt(cases / (deviation * max(labels, 1)))
-    return min(max(round(usual), LEAST_CASE_WEIGHT), MOST_CASE_WEIGHT)
+    usual = WEIGHT_FACTOR * math.sqrt(cases / (_unit_deviation(rho, terms) * max(labels, 1)))
+    return min(max(round(usual), USUAL_LEAST), MOST_CASE_WEIGHT)
 
 
-def measure_steps(
-    table: VariantCounts,
-    frequent: Mapping[Variant, int],
-    budget: StageBudget,
-    terms: Terms,
-    design: Design,
-    draw: NoiseSource,
-) -> contexts.ContextLevel:
-    """Return the noisy first level over all cases whose variant is not frequent (stage 3).
+def measure_norms(
+    table: VariantCounts, frequent: Mapping[Variant, int], rho: Fraction, terms: Terms, draw: NoiseSource
+) -> NoisyNorms:
+    """Return how many cases whose variant is not frequent have a norm in each range (stage 3).
+
+    Each case is in one range, so c cases change the numbers by at most c in L2.
 
     Parameters
     ----------
@@ -484,8 +535,79 @@ def measure_steps(
         The variants of all true cases, and their counts.
     frequent
         The variants of stage 2, whose cases are left out.
-    budget
-        Epsilon by stage.
+    rho
+        The rho of the numbers.
+    terms
+        The promise, and the most cases of one person.
+    draw
+        Source of the noise.
+    """
+    other_variants, counts = table.without(frequent)
+    cases = np.zeros(len(NORMS), dtype=np.int64)
+    np.add.at(cases, _ranges_of_norms(other_variants, len(table.alphabet)), counts)
+
+    # In the unit of the level, so that rounding to whole numbers takes nothing from the privacy.
+    scale = scale_of(rho, contexts.UNIT * terms.cases_per_person)
+    noisy = cases * contexts.UNIT + draw.gaussian(scale, len(cases))
+    return NoisyNorms(noisy / contexts.UNIT, scale / contexts.UNIT)
+
+
+def _ranges_of_norms(traces: Sequence[Variant], labels: int) -> Ints:
+    """Return the place of the range that the norm of each trace is in, int64[traces]."""
+    return np.searchsorted(NORM_ENDS, contexts.VariantSteps.of(traces, labels).norms())
+
+
+def case_weight_by_norms(norms: NoisyNorms, least: int, labels: int, rho: Fraction, terms: Terms) -> int:
+    """Return the B with the least estimated error of the steps, for cases of noisy norms.
+
+    A case of norm m leaves out 1 - B / m of its steps if m is above B, and the noise is in proportion to B.
+
+    Parameters
+    ----------
+    norms
+        Noisy cases of each range of norms. Numbers below two deviations count as 0: otherwise noise alone would make a
+        few long cases, which weigh much.
+    least
+        The least B.
+    labels
+        Number of labels of the map.
+    rho
+        The rho of the steps.
+    terms
+        The privacy of the map.
+    """
+    norm = np.asarray(NORMS)
+    cases = np.where(norms.cases >= 2 * norms.deviation, norms.cases, 0.0)
+    steps = cases * norm**STEPS_OF_NORM
+    bounds = np.arange(least, MOST_CASE_WEIGHT + 1)
+    left_out = steps @ np.maximum(1 - bounds / norm[:, None], 0)
+    noise = NOISE_OF_WEIGHT * _unit_deviation(rho, terms) * labels * bounds
+    return int(bounds[np.argmin(left_out + noise)])
+
+
+def _unit_deviation(rho: Fraction, terms: Terms) -> float:
+    """Return the standard deviation of the noise of a step with B = 1."""
+    return terms.cases_per_person / math.sqrt(2.0 * float(rho))
+
+
+def measure_steps(
+    table: VariantCounts,
+    frequent: Mapping[Variant, int],
+    rho: Fraction,
+    terms: Terms,
+    design: Design,
+    draw: NoiseSource,
+) -> contexts.ContextLevel:
+    """Return the noisy first level over all cases whose variant is not frequent (stage 4).
+
+    Parameters
+    ----------
+    table
+        The variants of all true cases, and their counts.
+    frequent
+        The variants of stage 2, whose cases are left out.
+    rho
+        The rho of the steps.
     terms
         The promise, and the most cases of one person.
     design
@@ -498,7 +620,7 @@ def measure_steps(
         other_variants,
         counts,
         len(table.alphabet),
-        [budget.rho("model")],
+        [rho],
         design.case_weight,
         draw,
         terms.cases_per_person,
@@ -516,7 +638,7 @@ def measure_times(
     design: Design,
     draw: NoiseSource,
 ) -> MapTimes:
-    """Return noisy medians of the pairs of a map, and of the throughput time (stage 4).
+    """Return noisy medians of the pairs of a map, and of the throughput time (stage 5).
 
     Parameters
     ----------
@@ -528,7 +650,7 @@ def measure_times(
     n_labels = len(steps.labels)
     traces = list(steps.traces.items())
     pairs = drawn_times.pairs_of(traces, n_labels)
-    norm = times.case_norm(design.case_weight)
+    norm = design.times_norm
     scale = budget.times_scale(terms, design)
     noisy = times.measure(log, steps.labels, pairs, bounds, norm, scale, draw)
     weighted = drawn_times.weighted_steps(traces, pairs, n_labels, bounds, norm)
@@ -578,7 +700,7 @@ def consistent_steps(noisy: NoisyStages, alphabet: tuple[str, ...], design: Desi
     Parameters
     ----------
     noisy
-        The outputs of stages 1 to 3.
+        The outputs of stages 1 to 4.
     alphabet
         The A labels of the map.
     design

@@ -135,8 +135,8 @@ SMALL_EPSILON_POOL = 5_000
 """Most draws that cases are spread over below `SMALL`."""
 
 SURE_SCALE = 13.5
-"""Scale of the noise of the weights up to which the last fit gives its prior the weight `FAITH`, if longer contexts were
-measured (`weight_of_prior`). At epsilon .1 the scale is 45. Then `FAITH` keeps the cases too near to the prior."""
+"""Scale of the noise of the weights up to which the last fit gives its prior the weight `FAITH`, if longer contexts
+were measured (`weight_of_prior`). At epsilon .1 the scale is 45. Then `FAITH` keeps the cases too near to the prior."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,6 +248,8 @@ class Design:
     case_weight
         The most that one case adds to a level in L2 (B). If releases do not add up, only times depend on it: weights
         and noise of the model are both proportional to it.
+    time_weight
+        The most that one case adds to the histograms of times in L2; `case_weight` if None.
     candidates
         Most traces of the model that are counted.
     max_length
@@ -267,6 +269,7 @@ class Design:
     max_labels: int = 64
     order: int = 2
     case_weight: int = 3
+    time_weight: int | None = None
     candidates: int = 1_000
     max_length: int = 200
     sample: int = 20_000
@@ -290,6 +293,11 @@ class Design:
             raise InputError("activities declares no label; leave it out to select labels")
         if self.other is not None and self.other in (self.activities or ()):
             raise InputError("other is also one of activities: choose a label that no activity has")
+
+    @property
+    def times_norm(self) -> int:
+        """The most that one case adds to all histograms of times in L2, in units of 1 / UNIT."""
+        return times.case_norm(self.case_weight if self.time_weight is None else self.time_weight)
 
     def extended(self, alphabet: tuple[str, ...]) -> tuple[str, ...]:
         """Return the alphabet, then the further labels of declared candidates, sorted."""
@@ -408,7 +416,7 @@ class StageBudget:
             scale = Fraction(scale_of(self.rho("model"), sensitivity))
             drawn.append(Draw("gaussian", scale, Fraction(sensitivity)))
         if self.times:
-            sensitivity = times.case_norm(design.case_weight) * person
+            sensitivity = design.times_norm * person
             scale = Fraction(self.times_scale(terms, design))
             drawn.append(Draw("gaussian", scale, Fraction(sensitivity)))
         if self.weights:
@@ -422,7 +430,7 @@ class StageBudget:
 
     def times_scale(self, terms: Terms, design: Design) -> float:
         """Return the scale of the noise of all histograms of times, in units of 1 / UNIT."""
-        return scale_of(self.rho("times"), times.case_norm(design.case_weight) * terms.cases_per_person)
+        return scale_of(self.rho("times"), design.times_norm * terms.cases_per_person)
 
     def after_labels(self) -> StageBudget:
         """Return the budget of a release that uses the labels which an earlier release of its series selected.
@@ -1096,7 +1104,7 @@ def release_times(
     if design.bounds is None or scale is None:
         return TimedTraces(ordinal_rows(released), {})
     pairs = drawn_times.pairs_of(released, len(alphabet))
-    norm = times.case_norm(design.case_weight)
+    norm = design.times_norm
     noisy = times.measure(log, alphabet, pairs, design.bounds, norm, scale, draw)
     return drawn_times.draw_times(noisy, released, alphabet, design.bounds, norm, draw)
 

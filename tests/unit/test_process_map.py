@@ -12,6 +12,7 @@ import pytest
 from models.dp import process_map
 from models.dp.noise import simulated
 from models.dp.process_map import (
+    NoisyNorms,
     NoisyNumber,
     NoisyStages,
     map_design,
@@ -50,8 +51,8 @@ def test_the_whole_account_goes_to_cases_variants_steps_and_labels() -> None:
 
 @pytest.mark.parametrize("weight", [None, 7])
 def test_noise_of_a_release_is_that_of_its_budget(weight: int | None) -> None:
-    """One Laplace draw for the cases, then Gaussian noise for each of the three variants, and for each pair of the four
-    places, in proportion to B."""
+    """One Laplace draw for the cases, then Gaussian noise for each of the three variants, for each range of norms if no
+    B is declared, and for each pair of the four places, in proportion to B. Norms have a 24th of the rho of steps."""
     source = RecordingNoise(seed=3)
     design = map_design(activities=NAMES, case_weight=weight)
     released = release_map(
@@ -59,11 +60,14 @@ def test_noise_of_a_release_is_that_of_its_budget(weight: int | None) -> None:
     )
     budget = StageBudget.of(Terms.of("2", "1e-4", 2), design)
     used = released.steps.case_weight
-    assert used == weight if weight else 3 < used < 24
+    assert used == weight if weight else 2 <= used < 24
     cases_scale = 2 / float(process_map.epsilon_of_cases(budget))
     variants_scale = 2 / math.sqrt(2 * float(budget.rho("variants")))
-    steps_scale = used * contexts.UNIT * 2 / math.sqrt(2 * float(budget.rho("model")))
-    expected = [(cases_scale, 1), (variants_scale, 3), (steps_scale, 16)]
+    rho = float(budget.rho("model"))
+    of_steps = rho if weight else rho * 23 / 24
+    expected = [(cases_scale, 1), (variants_scale, 3), (used * contexts.UNIT * 2 / math.sqrt(2 * of_steps), 16)]
+    if not weight:
+        expected.insert(2, (contexts.UNIT * 2 / math.sqrt(2 * rho / 24), 9))
     assert source.asked == [(pytest.approx(scale), size) for scale, size in expected]
 
 
@@ -80,11 +84,15 @@ def test_few_cases_have_no_variants_counted() -> None:
     few = VariantCounts.of(EventLog.from_traces([("abc", None)] * (4 * threshold - 1)), NAMES)
     source = EqualNoise(0)
     noisy = process_map.noisy_stages(few, design, budget, terms, source)
-    steps_scale = noisy.case_weight * contexts.UNIT / math.sqrt(2 * float(without.rho("model")))
-    assert source.asked == [(pytest.approx(1 / float(budget.pure("weights"))), 1), (pytest.approx(steps_scale), 16)]
+    rho = float(without.rho("model"))
+    norms_scale = contexts.UNIT / math.sqrt(2 * rho / 24)
+    steps_scale = noisy.case_weight * contexts.UNIT / math.sqrt(2 * rho * 23 / 24)
+    assert source.asked == [
+        (pytest.approx(1 / float(budget.pure("weights"))), 1),
+        (pytest.approx(norms_scale), 9),
+        (pytest.approx(steps_scale), 16),
+    ]
     assert (noisy.variants, noisy.variants_deviation) == ({}, 0.0)
-    usual = usual_case_weight(4 * threshold - 1, 3, without, terms)
-    assert noisy.case_weight == usual
 
 
 def test_the_level_lacks_the_cases_of_frequent_variants() -> None:
@@ -177,7 +185,7 @@ def test_the_budget_covers_every_case_weight() -> None:
     design = map_design(activities=NAMES)
     budget = StageBudget.of(terms, design)
     counted = budget.composition(terms, design)
-    for weight in (3, 4, 10, 24):
+    for weight in (2, 3, 10, 24):
         drawn = budget.composition(terms, map_design(activities=NAMES, case_weight=weight))
         assert drawn.distance <= counted.distance
         assert drawn.pure == counted.pure
@@ -187,16 +195,92 @@ def test_the_budget_covers_every_case_weight() -> None:
 def test_case_weight_grows_with_cases_and_falls_with_noise_and_labels() -> None:
     """It is within its range, and 3 for a log of no cases."""
     terms = Terms.of("1", "1e-6")
-    budget = StageBudget.of(terms, map_design(activities=NAMES))
-    deviation = 1 / math.sqrt(2 * float(budget.rho("model")))
-    usual = [usual_case_weight(cases, 10, budget, terms) for cases in (0, 1_000, 4_000, 10**7)]
+    rho = StageBudget.of(terms, map_design(activities=NAMES)).rho("model")
+    deviation = 1 / math.sqrt(2 * float(rho))
+    usual = [usual_case_weight(cases, 10, rho, terms) for cases in (0, 1_000, 4_000, 10**7)]
     assert usual[0] == 3
     assert usual[1] == round(1.5 * math.sqrt(1_000 / (deviation * 10)))
-    assert usual_case_weight(100, 1, budget, terms) == round(1.5 * math.sqrt(100 / deviation))
+    assert usual_case_weight(100, 1, rho, terms) == round(1.5 * math.sqrt(100 / deviation))
     assert usual[0] <= usual[1] < usual[2] < usual[3] == 24
-    assert usual_case_weight(4_000, 40, budget, terms) < usual[2]
-    of_three = Terms.of("1", "1e-6", 3)
-    assert usual_case_weight(4_000, 10, StageBudget.of(of_three, map_design(activities=NAMES)), of_three) < usual[2]
+    assert usual_case_weight(4_000, 40, rho, terms) < usual[2]
+    assert usual_case_weight(4_000, 10, rho, Terms.of("1", "1e-6", 3)) < usual[2]
+
+
+def test_a_case_is_in_the_range_of_the_norm_of_its_steps() -> None:
+    """`abb` takes four different steps, so its norm is 2; a case of 25 `a` takes 24 equal steps and two others.
+    Frequent variants are left out."""
+    terms, rho = Terms.of("1", "1e-4"), Fraction(1, 2)
+    log = EventLog.from_traces([*[("abb", None)] * 7, *[("a" * 25, None)] * 5, *[("abc", None)] * 90])
+    table = VariantCounts.of(log, NAMES)
+    norms = process_map.measure_norms(table, {(0, 1, 2): 80}, rho, terms, EqualNoise(0))
+    assert norms.cases.tolist() == [7, 0, 0, 0, 0, 0, 0, 0, 5]
+    assert norms.deviation == 1  # 1 / sqrt(2 rho), for one case
+    of_three = process_map.measure_norms(table, {}, rho, Terms.of("1", "1e-4", 3), EqualNoise(-contexts.UNIT))
+    assert of_three.cases.tolist() == [96, -1, -1, -1, -1, -1, -1, -1, 4]
+    assert of_three.deviation == 3
+
+
+def test_each_range_of_norms_has_its_own_norm() -> None:
+    """The norm of a range is in it, so a B at the upper end of the range caps none of its cases."""
+    ends = (0, *process_map.NORM_ENDS, math.inf)
+    norms = process_map.NORMS
+    assert len(norms) == len(ends) - 1
+    assert all(low < norm <= high for low, norm, high in zip(ends[:-1], norms, ends[1:], strict=True))
+
+
+def _norms(**cases: float) -> NoisyNorms:
+    """So many cases in ranges that are named by their place, and a deviation of 1."""
+    numbers = np.zeros(9)
+    for name, number in cases.items():
+        numbers[int(name.removeprefix("range_"))] = number
+    return NoisyNorms(numbers, 1.0)
+
+
+def test_case_weight_leaves_out_few_steps_for_little_noise() -> None:
+    """With hardly any noise no case is capped, with much noise B is the least one, and between them it falls with the
+    noise and with the labels, which have more cells of noise. Ranges of two cases or more count."""
+
+    def weight(norms: NoisyNorms, variance: int | Fraction, labels: int = 10, persons_cases: int = 1) -> int:
+        terms = Terms.of("1", "1e-6", persons_cases)
+        return process_map.case_weight_by_norms(norms, 2, labels, Fraction(1) / variance, terms)
+
+    little, much = Fraction(1, 10**6), 10**6
+    of_seven = _norms(range_4=1_000.0)
+    assert weight(of_seven, little) == 7
+    assert weight(of_seven, much) == 2
+    assert process_map.case_weight_by_norms(of_seven, 4, 10, Fraction(1, much), Terms.of("1", "1e-6")) == 4
+    assert weight(_norms(range_4=2.0), little) == 7
+    assert weight(_norms(range_4=1.9), little) == 2
+    long = _norms(range_4=1_000.0, range_8=1_000.0)
+    found = [weight(long, variance) for variance in (10, 10**3, 10**5)]
+    assert 24 == found[0] > found[1] > found[2] == 2
+    assert weight(long, 10, labels=100) < 24
+    assert weight(long, 10**3, persons_cases=3) < found[1]
+
+
+def test_case_weight_weighs_what_is_left_out_against_the_noise() -> None:
+    """A case of norm 32 has 32^1.3 steps and leaves out 1 / 32 of them for each unit of B that is missing. A unit of B
+    costs 13 deviations for each of ten labels. So B is the largest one up to a deviation, and the least one beyond."""
+    balance = 100 * 32**0.3 / 130
+    for factor, weight in ((0.99, 24), (1.01, 2)):
+        rho = Fraction(1 / (2 * (balance * factor) ** 2))
+        terms = Terms.of("1", "1e-6")
+        assert process_map.case_weight_by_norms(_norms(range_8=100.0), 2, 10, rho, terms) == weight
+
+
+def test_a_log_of_short_cases_has_a_small_case_weight() -> None:
+    """Twelve thousand cases alone would ask for a B of 24, whatever their norms. It is 2 if variants are frequent, 4 if
+    none is. A declared B is used as it is."""
+    terms, design = Terms.of("1", "1e-4"), map_design(activities=NAMES)
+    budget = StageBudget.of(terms, design)
+    table = VariantCounts.of(EventLog.from_traces([("abc", None), ("acb", None), ("bac", None)] * 4_000), NAMES)
+    assert usual_case_weight(12_000, 3, budget.rho("model"), terms) == 24
+    assert process_map.noisy_stages(table, design, budget, terms, simulated(1)).case_weight == 2
+    without = process_map.noisy_stages(table, design, budget.without_variants(), terms, simulated(1))
+    assert (without.variants, without.case_weight) == ({}, 4)
+    declared = map_design(activities=NAMES, case_weight=9)
+    noisy = process_map.noisy_stages(table, declared, budget, terms, simulated(1), adapt_weight=False)
+    assert noisy.case_weight == 9
 
 
 def test_without_noise_counts_are_the_true_ones() -> None:
@@ -259,15 +343,17 @@ def test_intervals_cover_the_steps_that_a_level_has_in_full(
 
 
 def test_parameters_that_are_not_given_are_those_of_a_log() -> None:
-    """Labels are selected, contexts have one label, and the budget counts a B of 3."""
-    assert map_design() == Design(order=1, case_weight=3, shares=usual_shares(labels=True))
+    """Labels are selected, contexts have one label, and the budget counts a B of 2, for times of 3. A declared B is
+    that of both."""
+    assert map_design() == Design(order=1, case_weight=2, time_weight=3, shares=usual_shares(labels=True))
+    assert (map_design(case_weight=5).case_weight, map_design(case_weight=5).time_weight) == (5, 5)
 
 
 def _of_level(
     table: VariantCounts, budget: StageBudget, terms: Terms, design: Design, noise: int, cases: NoisyNumber
 ) -> NoisyStages:
     """The level of all cases, every cell with the same noise, and no frequent variant."""
-    level = process_map.measure_steps(table, {}, budget, terms, design, EqualNoise(noise))
+    level = process_map.measure_steps(table, {}, budget.rho("model"), terms, design, EqualNoise(noise))
     return NoisyStages(cases, process_map.cases_deviation(budget, terms), {}, 0.0, level, design.case_weight)
 
 
@@ -316,7 +402,7 @@ def test_an_interval_below_zero_is_zero() -> None:
     terms, design = Terms.of("1", "1e-4"), map_design(activities=NAMES)
     budget = StageBudget.of(terms, design)
     table = VariantCounts.of(EventLog.from_traces([("abc", None)]), NAMES)
-    deviation = 3 * contexts.UNIT / math.sqrt(2 * float(budget.rho("model")))
+    deviation = 2 * contexts.UNIT / math.sqrt(2 * float(budget.rho("model")))
     noisy = _of_level(table, budget, terms, design, round(-10 * deviation), NoisyNumber(1, 0, 9))
     steps = process_map.consistent_steps(noisy, NAMES, design, simulated(1))
     assert not steps.low.any()
@@ -392,8 +478,10 @@ def test_labels_of_an_earlier_release_are_kept() -> None:
     assert released.selected_labels == ("a", "c")
     budget = StageBudget.of(Terms.of("1", "1e-4"), map_design()).after_labels()
     variants_scale = 1 / math.sqrt(2 * float(budget.rho("variants")))
-    steps_scale = released.steps.case_weight * contexts.UNIT / math.sqrt(2 * float(budget.rho("model")))
-    assert source.asked[1:] == [(pytest.approx(variants_scale), 1), (pytest.approx(steps_scale), 9)]
+    rho = float(budget.rho("model"))
+    steps_scale = released.steps.case_weight * contexts.UNIT / math.sqrt(2 * rho * 23 / 24)
+    variants, _, steps = source.asked[1:]
+    assert (variants, steps) == ((pytest.approx(variants_scale), 1), (pytest.approx(steps_scale), 9))
 
 
 def test_dropped_events_are_reported_to_the_operator() -> None:
@@ -481,13 +569,13 @@ def test_a_rare_pair_is_not_readable() -> None:
 
 
 def test_noise_of_times_is_that_of_the_budget() -> None:
-    """One draw for all histograms, at the B of the budget, whatever B the steps chose."""
+    """One draw for all histograms, at the B of times, whatever B the steps chose."""
     source = RecordingNoise(seed=3)
     design = map_design(activities=NAMES, bounds=BOUNDS)
-    released = release_map(TIMED, epsilon="1", delta_dp="1e-4", design=design, draw=source)
+    release_map(TIMED, epsilon="1", delta_dp="1e-4", design=design, draw=source)
     terms = Terms.of("1", "1e-4")
     budget = StageBudget.of(terms, design)
-    assert len(source.asked) == 4
-    assert source.asked[3][0] == pytest.approx(budget.times_scale(terms, design))
-    assert released.steps.case_weight > design.case_weight
+    assert len(source.asked) == 5
+    assert source.asked[4][0] == pytest.approx(budget.times_scale(terms, design))
+    assert source.asked[4][0] == pytest.approx(times.case_norm(3) / math.sqrt(2 * float(budget.rho("times"))))
     assert budget.composition(terms, design).delta(Fraction(1)) <= float(budget.delta_composed)

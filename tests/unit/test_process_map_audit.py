@@ -41,6 +41,8 @@ def test_each_stage_has_its_neighbours_and_its_claim() -> None:
         ("stage cases: one case more", Charge(EPSILON)),
         ("stage steps: a trace longer than any", Charge(EPSILON, DELTA)),
         ("stages cases, variants and steps: a case that decides what is counted", Charge(EPSILON, DELTA)),
+        ("stage norms: a trace longer than any", Charge(EPSILON, DELTA)),
+        ("stages norms and steps: a case that decides how much a case adds", Charge(EPSILON, DELTA)),
         ("the map: a trace longer than any", Charge(EPSILON, DELTA)),
         ("the map: a label of one person", Charge(EPSILON, DELTA)),
         ("the map: a step longer than any", Charge(EPSILON, DELTA)),
@@ -59,6 +61,8 @@ def test_each_stage_has_its_neighbours_and_its_claim() -> None:
         ("cases", RUNS),
         ("steps", RUNS),
         ("variants and steps", RUNS),
+        ("norms", RUNS),
+        ("norms and steps", 200),
         ("map", MAP_RUNS),
         pytest.param("map with labels", MAP_RUNS, marks=pytest.mark.slow),
         pytest.param("map with times", MAP_RUNS, marks=pytest.mark.slow),
@@ -110,14 +114,46 @@ def test_noise_of_the_least_case_weight_is_caught(stage: str, runs: int, monkeyp
     weights = contexts.step_weights
     plain = process_map.measure_steps
 
-    def narrow(table: Any, frequent: Any, budget: Any, terms: Any, design: Any, draw: Any) -> contexts.ContextLevel:
+    def narrow(table: Any, frequent: Any, rho: Any, terms: Any, design: Any, draw: Any) -> contexts.ContextLevel:
         monkeypatch.setattr(contexts, "step_weights", lambda steps, _, order: weights(steps, 24, order))
-        level = plain(table, frequent, budget, terms, replace(design, case_weight=3), draw)
+        level = plain(table, frequent, rho, terms, replace(design, case_weight=3), draw)
         monkeypatch.setattr(contexts, "step_weights", weights)
         return level
 
     monkeypatch.setattr(process_map, "measure_steps", narrow)
     assert _finding(stage, runs).refutes(1.0)
+
+
+def test_a_case_in_all_ranges_up_to_its_norm_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Planted bug: the longest case changes nine numbers by 1, three times as much in L2 as one number."""
+    measure = process_map.measure_norms
+
+    def in_lower_ranges_too(
+        table: Any, frequent: Any, rho: Any, terms: Any, draw: NoiseSource
+    ) -> process_map.NoisyNorms:
+        noisy = measure(table, frequent, rho, terms, draw)
+        true = _true_norms(table, frequent)
+        return replace(noisy, cases=noisy.cases + np.cumsum(true[::-1])[::-1] - true)
+
+    monkeypatch.setattr(process_map, "measure_norms", in_lower_ranges_too)
+    assert _finding("norms", 4_000).refutes(1.0)
+
+
+def test_a_case_weight_by_true_norms_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Planted bug: the true norms of cases choose B."""
+
+    def without_noise(table: Any, frequent: Any, *_rest: Any) -> process_map.NoisyNorms:
+        return process_map.NoisyNorms(_true_norms(table, frequent), 0.0)
+
+    monkeypatch.setattr(process_map, "measure_norms", without_noise)
+    assert _finding("norms and steps", 200).refutes(1.0)
+
+
+def _true_norms(table: Any, frequent: Any) -> Any:
+    """Cases of each range of norms, float64[ranges]."""
+    others, counts = table.without(frequent)
+    ranges = process_map._ranges_of_norms(others, len(table.alphabet))
+    return np.bincount(ranges, weights=counts, minlength=len(process_map.NORMS))
 
 
 def test_a_true_number_of_cases_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -128,7 +164,8 @@ def test_a_true_number_of_cases_is_caught(monkeypatch: pytest.MonkeyPatch) -> No
         return process_map.NoisyNumber(cases, cases, cases)
 
     monkeypatch.setattr(process_map, "count_cases", true_number)
-    monkeypatch.setattr(process_map, "usual_case_weight", lambda cases, *_rest: 3 + cases % 2)
+    monkeypatch.setattr(process_map, "usual_case_weight", lambda cases, *_rest: 2 + cases % 2)
+    monkeypatch.setattr(process_map, "case_weight_by_norms", lambda *_: process_map.MOST_CASE_WEIGHT)
     assert _finding("map", MAP_RUNS).refutes(1.0)
 
 

@@ -162,6 +162,11 @@ class VariantSteps:
         _, cell, times_taken = np.unique(in_variant, return_inverse=True, return_counts=True)
         return times_taken[cell]
 
+    def norms(self) -> Floats:
+        """Return the L2 norm of the numbers of equal steps of each variant, float64[V]; each variant has a step."""
+        # Each of n equal steps adds n: n^2 in all.
+        return np.sqrt(np.bincount(self.variant, self.repeats(1)))
+
     def rows(self, opened: Ints, order: int) -> tuple[Ints, npt.NDArray[np.bool_]]:
         """Return the place of each step's context in the sorted keys `opened`, and whether it is among them.
 

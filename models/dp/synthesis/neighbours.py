@@ -12,9 +12,9 @@ Each stage is audited with all of epsilon and delta on the pair that its promise
 * times: a person whose step takes longer than any other, in one case, in many cases, or many times in one case.
 
 Stages of `models.dp.process_map` are audited alike (`map_stage_pairs`): labels as above, the number of cases with one
-case more, steps with the trace that is longer than any, cases, variants and steps with a case that decides whether
-variants are counted and whether its own is frequent, and the whole map with the longest trace, and with a label that
-one person alone has.
+case more, norms and steps with the trace that is longer than any, norms and steps together with a case that decides how
+much a case adds, cases, variants and steps with a case that decides whether variants are counted and whether its own is
+frequent, and the whole map with the longest trace, and with a label that one person alone has.
 
 Events are about the victim's cells alone: an auditor who looked everywhere would need more runs for the same power.
 """
@@ -22,6 +22,7 @@ Events are about the victim's cells alone: an auditor who looked everywhere woul
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -106,8 +107,8 @@ def map_stage_pairs(
     draw
         Source of the noise; the cryptographic one if not given.
     only
-        Of these: `labels` and `times` (the stages of dp-synthetic, on all their pairs), `cases`, `steps`, `variants and
-        steps`, `map`, `map with labels` and `map with times`; all of them if empty.
+        Of these: `labels` and `times` (the stages of dp-synthetic, on all their pairs), `cases`, `norms`, `steps`,
+        `variants and steps`, `norms and steps`, `map`, `map with labels` and `map with times`; all of them if empty.
     """
     draw = or_secure(draw)
     pairs: list[StagePair] = []
@@ -245,6 +246,10 @@ def _map_pairs(epsilon: Fraction, delta: Fraction, draw: NoiseSource) -> dict[st
             with_delta,
         ),
         "variants and steps": _variants_and_steps_pair(epsilon, delta, draw),
+        "norms": _stage_pair(
+            "stage norms: a trace longer than any", _NormsStage(epsilon, delta, draw), _log(), longest, with_delta
+        ),
+        "norms and steps": _norms_and_steps_pair(epsilon, delta, draw),
         "map": _stage_pair("the map: a trace longer than any", declared_labels, _log(), longest, with_delta),
         "map with labels": _stage_pair(
             "the map: a label of one person",
@@ -273,6 +278,20 @@ def _variants_and_steps_pair(epsilon: Fraction, delta: Fraction, draw: NoiseSour
         stage,
         _log(*almost_taken, common=others),
         _log(*almost_taken, "BA", common=others),
+        Charge(epsilon, delta),
+    )
+
+
+def _norms_and_steps_pair(epsilon: Fraction, delta: Fraction, draw: NoiseSource) -> StagePair:
+    stage = _NormsAndSteps.of(epsilon, delta, draw)
+    # The steps from A to C and back alone have a norm of more than 24.
+    long_case = "AC" * 20
+    almost_larger = [long_case] * (stage.long_cases() - 1)
+    return _stage_pair(
+        "stages norms and steps: a case that decides how much a case adds",
+        stage,
+        _log(*almost_larger),
+        _log(*almost_larger, long_case),
         Charge(epsilon, delta),
     )
 
@@ -507,7 +526,7 @@ class _TimesStage:
         design = synthetic.Design(activities=NAMES, case_weight=1, bounds=bounds)
         terms = Terms.of(self.epsilon, self.delta, self.person)
         scale = _budget(times=self.epsilon, delta=self.delta).times_scale(terms, design)
-        norm = times.case_norm(design.case_weight)
+        norm = design.times_norm
         noisy = times.measure(log, NAMES, np.asarray([A_THEN_B]), bounds, norm, scale, self.draw)
         place = int(np.searchsorted(bounds.throughput_edges, LONG_STEP, side="right")) - 1
         case_unit = times.block_weight(bounds.blocks["throughput"], norm)
@@ -540,7 +559,7 @@ class _StepsStage:
         table, terms = VariantCounts.of(log, NAMES), Terms.of(self.epsilon, self.delta)
         budget = _budget(model=self.epsilon, delta=self.delta)
         design = process_map.map_design(activities=NAMES, case_weight=process_map.MOST_CASE_WEIGHT)
-        level = process_map.measure_steps(table, {}, budget, terms, design, self.draw)
+        level = process_map.measure_steps(table, {}, budget.rho("model"), terms, design, self.draw)
         yield from _level_events(level)
 
 
@@ -577,6 +596,55 @@ class _VariantsAndSteps:
         around = 0 if (1, 0) in noisy.variants else (self.threshold - 1) * contexts.UNIT
         for event in _buckets("B then A", int(noisy.level.cells[1, 0]), float(noisy.level.scale[0]), around):
             yield kind, event
+
+
+@dataclass(frozen=True, slots=True)
+class _NormsStage:
+    epsilon: Fraction
+    delta: Fraction
+    draw: NoiseSource
+
+    def __call__(self, log: EventLog) -> Events:
+        table, terms = VariantCounts.of(log, NAMES), Terms.of(self.epsilon, self.delta)
+        norms = process_map.measure_norms(table, {}, rho_of(self.epsilon, self.delta), terms, self.draw)
+        # All common cases are in the first range, and a longer one is in one of the others.
+        in_others = norms.cases[1:]
+        yield from _buckets("longest", round(in_others[-1]), norms.deviation)
+        yield from _buckets("longer", round(in_others.sum()), norms.deviation * math.sqrt(len(in_others)))
+
+
+@dataclass(frozen=True, slots=True)
+class _NormsAndSteps:
+    """The norms of cases decide how much a case adds to the steps. Model and weights have half of epsilon each."""
+
+    terms: Terms
+    budget: synthetic.StageBudget
+    design: synthetic.Design
+    draw: NoiseSource
+
+    @classmethod
+    def of(cls, epsilon: Fraction, delta: Fraction, draw: NoiseSource) -> _NormsAndSteps:
+        half = epsilon / 2
+        budget = _budget(model=half, weights=half, delta=delta)
+        return cls(Terms.of(epsilon, delta), budget, process_map.map_design(activities=NAMES), draw)
+
+    def long_cases(self) -> int:
+        """Return how many cases of the largest norm make the weight of a case larger than the least one."""
+        rho = self.budget.rho("model") * (1 - process_map.PART_OF_NORMS)
+        least = process_map.LEAST_WITHOUT_VARIANTS
+
+        def is_larger(number: int) -> bool:
+            cases = np.zeros(len(process_map.NORMS))
+            cases[-1] = number
+            norms = process_map.NoisyNorms(cases, 0.0)
+            return process_map.case_weight_by_norms(norms, least, len(NAMES), rho, self.terms) > least
+
+        return bisect_left(range(1, COMMON), True, key=is_larger) + 1
+
+    def __call__(self, log: EventLog) -> Events:
+        table = VariantCounts.of(log, NAMES)
+        noisy = process_map.noisy_stages(table, self.design, self.budget, self.terms, self.draw)
+        yield "case weight", noisy.case_weight == process_map.LEAST_WITHOUT_VARIANTS
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,7 +48,7 @@ from models.dp.noise import NoiseSource, or_secure, scale_for
 from models.dp.privacy_loss import gaussian_part, scale_at
 from models.dp.series import Accumulated
 from models.dp.strict import MAX_EVENTS, StrictRelease, Terms, assembled, ordinal_rows
-from models.dp.synthesis import candidates, contexts, times
+from models.dp.synthesis import candidates, contexts
 from models.dp.synthesis.contexts import UNIT, ContextLevel, Model, VariantSteps, Weigh
 from models.dp.synthesis.fitting import fit, follows, nearby
 from models.dp.synthesis.flows import balanced
@@ -166,7 +166,7 @@ def times_scale(terms: Terms, design: Design, shape: Shape) -> float | None:
     budget = StageBudget.summed(terms, design)
     if not budget.times:
         return None
-    sensitivity = times.case_norm(design.case_weight) * terms.cases_per_person
+    sensitivity = design.times_norm * terms.cases_per_person
     if shape.factorized:
         return scale_at(_distance_of("times", terms, budget), sensitivity)
     return scale_of(rho_of(budget.times, budget.delta_composed), sensitivity)

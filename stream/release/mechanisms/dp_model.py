@@ -35,7 +35,8 @@ class DpModel(StagedMechanism):
     kind: Literal["dp-model"] = "dp-model"
     case_weight: int | None = Field(default=None, ge=1, le=1_000)
     """The most that one case adds to the counts; steps of longer cases weigh less. Without it each release chooses it
-    by its noisy number of cases (docs/process-maps.md). Set it when recipients compare the intervals of releases."""
+    by noisy numbers and norms of cases (docs/process-maps.md). Set it when recipients compare the intervals of
+    releases."""
     max_length: int = Field(default=200, ge=1)
     """Longest trace of the model behind consistent counts. Set it when true cases have more than 200 events."""
     max_duration: Duration | None = None

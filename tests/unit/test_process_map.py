@@ -220,6 +220,14 @@ def test_a_case_is_in_the_range_of_the_norm_of_its_steps() -> None:
     assert of_three.deviation == 3
 
 
+def test_ranges_of_norms_begin_above_the_end_of_the_one_before() -> None:
+    """A case of n `a` takes n - 1 equal steps and two others. So 3 has a norm of 2.4, 4 of 3.3, 5 of 4.2, and 24 and 25
+    of 23.04 and 24.04: for each end of a range there is a norm within one below it, and one within one above it."""
+    ranges = {1: 0, 3: 1, 4: 2, 5: 3, 6: 3, 7: 4, 8: 4, 9: 5, 12: 5, 13: 6, 16: 6, 17: 7, 24: 7, 25: 8}
+    traces = [(0,) * length for length in ranges]
+    assert process_map._ranges_of_norms(traces, 1).tolist() == list(ranges.values())
+
+
 def test_each_range_of_norms_has_its_own_norm() -> None:
     """The norm of a range is in it, so a B at the upper end of the range caps none of its cases."""
     ends = (0, *process_map.NORM_ENDS, math.inf)

@@ -93,7 +93,9 @@ class Spread:
             n_others = n_near - near[trace]
             kept = float(count)
             if n_others:
-                part = max(near[trace] / n_near, 0.5 if trace in keep_half else 0.0)
+                part = near[trace] / n_near
+                if trace in keep_half:
+                    part = max(part, 0.5)
                 kept = min((noisy_counts or {}).get(trace, count * part), count)
             cases = {trace: kept}
             for variant, n in near.items():

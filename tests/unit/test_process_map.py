@@ -291,6 +291,21 @@ def test_a_log_of_short_cases_has_a_small_case_weight() -> None:
     assert noisy.case_weight == 9
 
 
+@pytest.mark.parametrize(("usual", "has_norms"), [(4, False), (5, True)])
+def test_norms_are_counted_where_they_may_lower_the_case_weight(
+    usual: int, has_norms: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without frequent variants the least B is 4. Norms of long cases never raise the B of the number of cases."""
+    monkeypatch.setattr(process_map, "usual_case_weight", lambda *_: usual)
+    terms, design = Terms.of("100", "1e-3"), map_design(activities=NAMES)
+    budget = StageBudget.of(terms, design).without_variants()
+    table = VariantCounts.of(EventLog.from_traces([("ab" * 30, None)] * 500), NAMES)
+    source = RecordingNoise(seed=3)
+    noisy = process_map.noisy_stages(table, design, budget, terms, source)
+    assert noisy.case_weight == usual
+    assert [size for _, size in source.asked] == [1, *[9] * has_norms, 16]
+
+
 def test_without_noise_counts_are_the_true_ones() -> None:
     """Also the steps of the cases of which the level has a part only."""
     design = map_design(activities=NAMES, case_weight=24)

@@ -104,8 +104,8 @@ STEPS_OF_NORM = 1.3
 all are different."""
 
 NOISE_OF_WEIGHT = 13.0
-"""How many steps that a bound leaves out are as bad as one deviation of the noise of each label
-(`case_weight_by_norms`). Chosen on five public logs at three epsilons."""
+"""Steps that a bound may leave out for one deviation less of the noise of each label (`case_weight_by_norms`). Chosen
+on five public logs at three epsilons."""
 
 FAITH_OF_OTHERS = 0.03
 """Weight of the prior in the fit (`models.dp.synthesis.fitting`) if the level has no cases of frequent variants. Drawn
@@ -186,7 +186,7 @@ class NoisyNumber:
 @content_free()
 @dataclass(frozen=True, slots=True)
 class NoisyNorms:
-    """How many cases have a norm of steps in each range, with noise.
+    """Noisy numbers of cases by the norm of their steps.
 
     Attributes
     ----------

@@ -64,15 +64,15 @@ USUAL_LEAST, MOST_CASE_WEIGHT = 3, 24
 grows."""
 
 LEAST_CASE_WEIGHT = 2
-"""Least B by the norms of cases, and so of all B that is not declared."""
+"""Least B by the norms of cases if a variant is frequent. No B that a release chooses is less."""
 
 LEAST_WITHOUT_VARIANTS = 4
-"""The same if no variant is frequent. Drawn traces have repeated steps that the cases need not have. If B is near the
-norm of the cases, it weighs such traces less, so that they fit the level as well as the cases do: of a log of two
-variants of norm 2, intervals that should cover .95 cover .58 at B = 2, .86 at 3 and .94 at 4."""
+"""Least B by the norms of cases if no variant is frequent. Drawn traces have repeated steps that the cases need not
+have. If B is near the norm of the cases, it weighs such traces less, so that they fit the level as well as the cases
+do: the DFG error of a log of two variants of norm 2 is .039 at B = 2, .016 at 3 and .013 at 4."""
 
 TIME_WEIGHT = 3
-"""The same for histograms of times: at 2, medians of BPIC 2013 are wrong more often."""
+"""B of the histograms of times if it is not declared: at 2, medians of BPIC 2013 are wrong more often."""
 
 WEIGHT_FACTOR = 1.5
 """B of a log with as many cases as labels times deviations of the noise. Chosen on three public logs: at 1.2 BPIC 2012
@@ -245,8 +245,9 @@ class StepCounts:
         Intervals of the steps. If no case is capped, they cover the true steps with chance `COVERAGE` at least. A step
         of a variant whose true count is below the threshold is an exception: such a variant is counted only if its
         noisy count is too large, which takes up to half of 1 - `COVERAGE` from that chance. Of a case whose steps have
-        an L2 norm above B the level has a part; the interval is stretched by what the fitted traces lack in the level,
-        and widened as if that were known within `MISSING_DEVIATION`: an estimate, without a chance.
+        an L2 norm above B the level has a part. So the interval also holds one that is stretched by what the fitted
+        traces lack in the level, and widened as if that were known within `MISSING_DEVIATION`: an estimate, without a
+        chance.
     deviation : float
         Standard deviation of the noise of a step of the level, before it is stretched.
     traces
@@ -728,7 +729,8 @@ def _intervals(noisy: NoisyStages, traces: Sequence[Variant], numbers: Ints) -> 
     """Return the ends of the intervals of steps, int64[A + 1, A + 1] each.
 
     The steps of a frequent variant are its noisy count times those of one case. The other steps are those of the noisy
-    level, as far as it has them: fitted traces show how many steps a unit of weight is.
+    level, as far as it has them: fitted traces show how many steps a unit of weight is. They may have capped cases
+    though the log has none, so an interval always holds that of the level as it was measured too.
     """
     level = noisy.level
     is_other = np.asarray([trace not in noisy.variants for trace in traces], dtype=np.bool_)
@@ -746,15 +748,20 @@ def _intervals(noisy: NoisyStages, traces: Sequence[Variant], numbers: Ints) -> 
         of_variants += cases * of_case
         squares += of_case**2
 
-    level_deviation = _step_deviation(level) * stretch
-    missing_deviation = MISSING_DEVIATION * (of_others - in_level)
+    quantile = NormalDist().inv_cdf((1 + COVERAGE) / 2)
     variants_deviation = noisy.variants_deviation * np.sqrt(squares)
-    deviation = np.hypot(np.hypot(level_deviation, missing_deviation), variants_deviation)
-    margin = NormalDist().inv_cdf((1 + COVERAGE) / 2) * deviation
-    middle = level.cells / contexts.UNIT * stretch + of_variants
-    low = np.floor(np.maximum(middle - margin, 0.0)).astype(np.int64)
-    high = np.ceil(middle + margin).astype(np.int64)
-    return low, high
+    in_full = level.cells / contexts.UNIT
+    measured = in_full + of_variants
+    noise = quantile * np.hypot(_step_deviation(level), variants_deviation)
+
+    missing_deviation = MISSING_DEVIATION * (of_others - in_level)
+    deviation = np.hypot(np.hypot(_step_deviation(level) * stretch, missing_deviation), variants_deviation)
+    stretched = in_full * stretch + of_variants
+    margin = quantile * deviation
+
+    low = np.minimum(stretched - margin, measured - noise)
+    high = np.maximum(stretched + margin, measured + noise)
+    return np.floor(np.maximum(low, 0.0)).astype(np.int64), np.ceil(high).astype(np.int64)
 
 
 def _step_deviation(level: contexts.ContextLevel) -> float:

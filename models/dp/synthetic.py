@@ -1015,7 +1015,7 @@ def weight_of_prior(scale: float, n_levels: int) -> float:
     """Return the weight of the prior in the last fit, `FAITH` or less.
 
     The prior is noisy counts, spread over drawn traces: the more noise they have, the less it is worth. If the first
-    level alone was measured, the other noisy numbers have even more noise, and the prior keeps its weight.
+    level alone was measured, releases are better with the full weight (docs/decisions/133).
 
     Parameters
     ----------

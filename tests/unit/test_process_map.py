@@ -405,6 +405,36 @@ def test_an_interval_is_stretched_by_what_the_level_lacks(epsilon: str, cases: i
     assert steps.high[1, 0] == math.ceil(1.959964 * 2 * deviation)
 
 
+def test_an_interval_holds_the_measured_one_and_the_stretched_one() -> None:
+    """A case of five `a` with a B of 1 weighs 1 / sqrt(18), so the steps to its first `a` are stretched by sqrt(18).
+    The one of two intervals that is lower, or higher, gives the end. 1.959964 is the normal quantile of .975."""
+    stretch, trace = math.sqrt(18), (0,) * 5
+
+    def interval(cell: float, deviation: float, variants: dict[tuple[int, ...], int], cases: int) -> tuple[int, int]:
+        cells = np.zeros((2, 2), dtype=np.int64)
+        cells[1, 0] = cell * contexts.UNIT
+        scale = np.full(2, deviation * contexts.UNIT / contexts.LAPLACE)
+        level = contexts.ContextLevel(np.arange(2), cells, scale)
+        noisy = NoisyStages(NoisyNumber(cases, 0, cases), 1.0, variants, 50.0, level, 1)
+        low, high = process_map._intervals(noisy, [trace], np.asarray([cases]))
+        return int(low[1, 0]), int(high[1, 0])
+
+    # A negative cell moves farther down if it is stretched, and the noise of a variant stays.
+    low, high = interval(-15, 10, {(0,): 100}, 1)
+    margin = 1.959964 * math.hypot(10 * stretch, 0.5 * (1 - 1 / stretch), 50)
+    assert low == 0 == math.floor(max(100 - 15 * stretch - margin, 0))
+    assert high == math.ceil(100 - 15 + 1.959964 * math.hypot(10, 50)) > math.ceil(100 - 15 * stretch + margin)
+
+    # If fitted traces lack little in the level, the measured interval is lower; else the stretched one is.
+    for cases, stretched_is_lower in ((10, False), (1_000, True)):
+        low, high = interval(200, 1, {}, cases)
+        margin = 1.959964 * math.hypot(stretch, 0.5 * cases * (1 - 1 / stretch))
+        stretched_low, measured_low = 200 * stretch - margin, 200 - 1.959964
+        assert low == math.floor(min(stretched_low, measured_low))
+        assert (stretched_low < measured_low) is stretched_is_lower
+        assert high == math.ceil(200 * stretch + margin)
+
+
 @pytest.mark.parametrize("epsilon", ["0.2", "1", "4"])
 def test_intervals_keep_their_promise_if_b_is_the_norm_of_every_case(epsilon: str) -> None:
     """No case is capped, though drawn traces with repeated steps are: the intervals cover 95 % at least. Over 100 draws

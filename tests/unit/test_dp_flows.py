@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from models.dp.synthesis.contexts import ContextLevel
-from models.dp.synthesis.flows import balanced, circulation, thinned
+from models.dp.synthesis.flows import balanced, circulation, thinned, thinned_by_labels
 
 
 def cycles(size: int) -> list[np.ndarray]:
@@ -79,6 +79,57 @@ def test_of_gaussian_noise_the_price_is_in_deviations() -> None:
         assert np.diag(thinned(level).cells).tolist() == [round(10_000 - deviation * math.log(rows) / 2)] * rows
         doubled = [round(10_000 - deviation * math.log(rows))] * rows
         assert np.diag(thinned(level, 2.0).cells).tolist() == doubled
+
+
+def test_a_cell_of_frequent_labels_pays_less() -> None:
+    """Two loops of 1,000 and 200 steps and 4 labels without any: the first result has each less the price p. By chance
+    their cells have n_a n_b / n steps, the others none. The mean of all 36 cells is a 36th of the sum of both products,
+    so the cell of the larger loop has far more than twice the mean and pays .7 p. That of the smaller one has less."""
+    cells = np.zeros((6, 6), dtype=np.int64)
+    cells[0, 0], cells[1, 1] = 100_000, 20_000
+    level = ContextLevel(np.arange(6), cells, np.full(6, 1_000.0))
+    price = 1_000 * math.sqrt(2) * math.log(6) / 2
+    large, small = round(100_000 - price), round(20_000 - price)
+    mean = (large + small) ** 2 / 36
+    assert small**2 < 2 * mean < large**2
+    found = thinned_by_labels(level)
+    expected = np.zeros((6, 6))
+    expected[0, 0] = 100_000 - 0.7 * price
+    expected[1, 1] = 20_000 - price * (1.3 - 0.3 * small**2 / mean)
+    assert found.cells.tolist() == np.rint(expected).tolist()
+    assert found.scale.tolist() == [0.0] * 6
+
+
+def test_a_cell_of_rare_labels_pays_more() -> None:
+    """Seven labels follow each other in a ring of 5,000, and a loop at one more label has less than 1.3 prices: the
+    price leaves it, 1.3 prices do not. A cell of two labels of the ring is never of a log without them."""
+    cells = np.roll(np.diag(np.full(9, 500_000)), 1, axis=1)
+    cells[8] = cells[:, 8] = cells[7, 0] = 0
+    cells[7, 0], price = 500_000, 1_000 * math.sqrt(2) * math.log(9) / 2
+    cells[8, 8] = round(1.2 * price)
+    level = ContextLevel(np.arange(9), cells, np.full(9, 1_000.0))
+    assert thinned(level).cells[8, 8] == pytest.approx(0.2 * price, abs=1)
+    assert thinned_by_labels(level).cells[8, 8] == 0
+    cells[8, 8] = round(1.4 * price)
+    assert thinned_by_labels(level).cells[8, 8] == pytest.approx(0.1 * price, abs=1)
+
+
+def test_a_level_of_noise_alone_has_no_labels_to_go_by() -> None:
+    """All cells are below their price."""
+    level = ContextLevel(np.arange(3), np.full((3, 3), 5), np.full(3, 100.0))
+    assert thinned_by_labels(level).cells.tolist() == [[0] * 3] * 3
+
+
+def test_steps_between_labels_by_chance_are_found_better_by_labels() -> None:
+    """Twelve labels follow each other by chance, and few of them are frequent. The noise is larger
+    than the mean cell. In 12 draws of 12 the steps are nearer to the true relative frequencies."""
+    rng = np.random.default_rng(5)
+    for _ in range(12):
+        shares = rng.exponential(1.0, 12) ** 2
+        true = 10_000 * np.outer(shares, shares) / shares.sum() ** 2
+        noisy = np.rint(true + rng.normal(0, 100.0, true.shape)).astype(np.int64)
+        level = ContextLevel(np.arange(12), noisy, np.full(12, 100.0 / math.sqrt(2)))
+        assert far(thinned_by_labels(level).cells, true) < far(thinned(level).cells, true)
 
 
 def test_noise_that_does_not_fit_goes() -> None:

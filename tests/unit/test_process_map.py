@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -149,26 +150,72 @@ def test_each_pair_is_stretched_by_the_cases_that_have_it() -> None:
 
 
 def test_traces_are_drawn_and_fitted_otherwise_beside_frequent_variants(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A level of all cases pays what its labels ask for, one of other cases 1.3 times of it."""
-    prices: list[float] = []
-    weights_of_prior: list[float] = []
-    plain = {name: getattr(process_map, name) for name in ("thinned", "fitted")}
+    """The steps of all cases pay by their labels, those of other cases 1.3 times what the number of labels asks for. If
+    B leaves out half of their steps, a second model is built of numbers of steps."""
+    used: list[Any] = []
+    plain = {name: getattr(process_map, name) for name in ("thinned", "thinned_by_labels", "fitted")}
 
-    def thinned(level: contexts.ContextLevel, price: float) -> Any:
-        prices.append(price)
-        return plain["thinned"](level, price)
+    def thinned(level: contexts.ContextLevel, price: float, ratios: Any = None) -> Any:
+        used.append(("price", price) if ratios is None else ("price of steps", price))
+        return plain["thinned"](level, price, ratios)
+
+    def thinned_by_labels(level: contexts.ContextLevel) -> Any:
+        used.append("by labels")
+        return plain["thinned_by_labels"](level)
 
     def fitted(prior: Any, cells: Any, faith: float) -> Any:
-        weights_of_prior.append(faith)
+        used.append(("prior", faith, len(prior)))
         return plain["fitted"](prior, cells, faith)
 
     monkeypatch.setattr(process_map, "thinned", thinned)
-    monkeypatch.setattr(process_map, "fitted", fitted)
+    monkeypatch.setattr(process_map, "thinned_by_labels", thinned_by_labels)
+    monkeypatch.setattr(process_map, "fitted", lambda *given: fitted(*given))
     design = map_design(activities=NAMES, sample=50)
-    release_map(LOG, epsilon="1", delta_dp="1e-4", design=design, draw=simulated(1))
-    release_map(LOG, epsilon="0.1", delta_dp="1e-4", design=design, draw=simulated(1))
-    assert prices == [1.3, 1.0]
-    assert weights_of_prior == [0.03, 0.1]
+    cells = np.zeros((4, 4), dtype=np.int64)
+    cells[[3, 0, 1], [0, 1, 3]] = 500 * contexts.UNIT
+    level = contexts.ContextLevel(np.arange(4), cells, np.full(4, 1.0 * contexts.UNIT))
+    variant = {(0, 2): 40}
+    for variants, left_out, expected in (
+        (variant, 0.49, [("price", 1.3), ("prior", 0.03, 2)]),
+        (variant, 0.5, [("price", 1.3), ("price of steps", 1.3), ("prior", 0.03, 2)]),
+        ({}, 0.5, ["by labels", ("prior", 0.1, 1)]),
+    ):
+        noisy = NoisyStages(NoisyNumber(500, 0, 500), 1.0, variants, 1.0, level, 2, left_out)
+        process_map.consistent_steps(noisy, NAMES, design, simulated(1))
+        assert used == expected
+        used.clear()
+
+
+def test_a_second_model_has_the_steps_that_the_bound_leaves_out() -> None:
+    """Of 4,000 other cases of different loops of `b`, B leaves out most steps: the first model draws shorter loops. The
+    loops of the second one are nearer to the true part of steps from `b` to `b`."""
+    traces = [("a" + "b" * n + "c", None) for n in range(2, 42) for _ in range(100)]
+    log = EventLog.from_traces(traces)
+    table, terms = VariantCounts.of(log, NAMES), Terms.of("1", "1e-6")
+    true = process_map._step_cells(table.variants, table.counts, 3)
+    design = map_design(activities=NAMES, case_weight=2)
+    noisy = process_map.noisy_stages(
+        table, design, StageBudget.of(terms, design).without_variants(), terms, EqualNoise(), adapt_weight=False
+    )
+    far = {}
+    for left_out in (0.4, 0.6):
+        drawn, cases = process_map._drawn(replace(noisy, variants={(0,): 1}, left_out=left_out), design, simulated(1))
+        steps = process_map._step_cells(list(drawn), np.asarray(list(drawn.values())), 3)
+        far[left_out] = abs(steps[1, 1] / steps.sum() - true[1, 1] / true.sum())
+        assert cases > 0
+    assert far[0.6] < far[0.4] / 2
+
+
+def test_steps_that_a_bound_leaves_out_follow_from_norms() -> None:
+    """1 - B / m of the m^1.3 steps of a case of norm m; numbers below two deviations count as 0."""
+    norms = _norms(range_4=10.0, range_8=2.0, range_7=1.9)
+    of_seven, of_thirty_two = 10 * 7**1.3, 2 * 32**1.3
+    assert norms.steps().tolist() == pytest.approx([0, 0, 0, 0, of_seven, 0, 0, 0, of_thirty_two])
+    left_out = norms.left_out(np.asarray([2, 7, 16, 40]))
+    expected = [of_seven * 5 / 7 + of_thirty_two * 30 / 32, of_thirty_two * 25 / 32, of_thirty_two / 2, 0]
+    assert left_out.tolist() == pytest.approx(expected)
+    assert process_map._part_left_out(norms, 16) == pytest.approx(of_thirty_two / 2 / (of_seven + of_thirty_two))
+    assert process_map._part_left_out(_norms(), 16) == 0.0
 
 
 def test_a_frequent_variant_without_events_has_no_trace() -> None:

@@ -14,7 +14,7 @@ import itertools
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -237,6 +237,7 @@ def distances(
     rows: Sequence[str],
     columns: Sequence[str],
     dtype: type[np.floating[Any]] = np.float64,
+    cutoff: float | None = None,
 ) -> Floats:
     """Return the Levenshtein distance of each pair of texts, divided by the longer length.
 
@@ -248,11 +249,14 @@ def distances(
         Variants as texts of one letter an item.
     dtype
         float64, or float32 for half of the memory.
+    cutoff : optional
+        Larger distances are not computed and returned as 1, which is several times faster.
     """
     from rapidfuzz.distance import Levenshtein
     from rapidfuzz.process import cdist
 
-    return np.asarray(cdist(rows, columns, scorer=Levenshtein.normalized_distance, dtype=dtype, workers=1))
+    scorer = Levenshtein.normalized_distance
+    return np.asarray(cdist(rows, columns, scorer=scorer, dtype=dtype, score_cutoff=cutoff, workers=1))
 
 
 def _shares(counts: Counter[str], order: list[str]) -> Floats:
@@ -273,6 +277,7 @@ def _texts(starts: Ints, items: Column, codes: dict[Hashable, str]) -> list[str]
     return [text[a:b] for a, b in itertools.pairwise(starts.tolist())]
 
 
+@lru_cache(maxsize=4096)
 def letter(number: int) -> str:
     """Return the character that represents an item.
 

@@ -178,6 +178,26 @@ def test_nearest_by_hand() -> None:
     assert candidates.nearest([(0,), ()], [(1,), (2,)]).tolist() == [0, 0]
 
 
+@pytest.mark.parametrize("near", [0.0, 0.25, 0.4, 0.5, 1.0])
+def test_the_nearest_candidate_is_found_however_far_it_is(near: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Distances of 1/4, 2/4, 3/4 and 1 from the nearest of two candidates, and two ties; the second candidate is nearer
+    to all but the last ones. Distances up to `NEAR` are looked for first."""
+    monkeypatch.setattr(candidates, "NEAR", near)
+    variants = [(1, 1, 1, 0), (1, 1, 0, 0), (1, 0, 0, 0), (2, 2, 2, 2), (3, 3, 1, 1)]
+    assert candidates.nearest(variants, [(3, 3, 3, 3), (1, 1, 1, 1)]).tolist() == [1, 1, 1, 0, 0]
+
+
+@pytest.mark.parametrize("block", [1, 3, 8, 500])
+def test_distances_between_all_are_computed_in_blocks(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The definition, in float32."""
+    monkeypatch.setattr(candidates, "BLOCK", block)
+    variants = _variants(np.random.default_rng(8), 8)
+    found = candidates._between([candidates._text(variant) for variant in variants])
+    expected = [[np.float32(distance(first, second)) for second in variants] for first in variants]
+    assert found.dtype == np.float32
+    assert found.tolist() == np.asarray(expected).tolist()
+
+
 def test_representatives_are_spread() -> None:
     """The first one is nearest to the most; the next one comes from what it does not reach; none is taken already."""
     drawn = {(0, 1, 2, 3): 50, (0, 1, 2): 30, (7, 7, 7, 7): 20, (8, 8): 1}

@@ -43,6 +43,14 @@ def test_distance_divides_by_the_longer() -> None:
     assert found == pytest.approx(np.asarray([[3 / 7, 1.0], [1.0, 0.0]]))
 
 
+def test_distances_beyond_a_cutoff_are_one() -> None:
+    """kitten is 3/7 from sitting and 1 from xyz; a distance that equals the cutoff is kept."""
+    words = (["kitten"], ["sitting", "xyz", "kitten"])
+    assert distances(*words, cutoff=3 / 7).tolist() == [[3 / 7, 1.0, 0.0]]
+    assert distances(*words, cutoff=0.42).tolist() == [[1.0, 1.0, 0.0]]
+    assert distances(["ab"], ["cb"], cutoff=0.1).tolist() == [[1.0]]
+
+
 def test_perspectives() -> None:
     """Resources alone may agree where activities do not; relative times may differ where both agree."""
     one = EventLog.from_events(["1", "1"], ["a", "b"], np.asarray([0, 0]), ["r", "r"], unit="ns")

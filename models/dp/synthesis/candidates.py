@@ -17,6 +17,7 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
 import numpy as np
+import numpy.typing as npt
 
 from models.dp.noise import NoiseSource, scale_for
 from models.dp.synthesis.table import Variant, VariantCounts
@@ -36,6 +37,13 @@ POOL = 2_000
 LARGE_POOL = 4_000
 """The same where there is epsilon for many candidates: 16 million distances."""
 
+NEAR = 0.4
+"""Distance up to which the nearest candidate is looked for first. Of the variants of BPIC 2012 at epsilon 1 all but 18
+in 4,366 have one, and the search takes a half to a third of the time."""
+
+BLOCK = 500
+"""Texts that are compared at once with themselves and all later ones."""
+
 CHUNK = 2_000
 """Variants compared at once: with a thousand candidates 16 MB of distances."""
 
@@ -46,8 +54,19 @@ def nearest(variants: Sequence[Variant], candidates: Sequence[Variant]) -> Ints:
     nearest_of_chunk = []
     for begin in range(0, len(variants), CHUNK):
         texts = [_text(variant) for variant in variants[begin : begin + CHUNK]]
-        nearest_of_chunk.append(distances(texts, candidate_texts).argmin(axis=1))
+        nearest_of_chunk.append(_nearest_texts(texts, candidate_texts))
     return np.concatenate([np.zeros(0, dtype=np.int64), *nearest_of_chunk]).astype(np.int64)
+
+
+def _nearest_texts(texts: list[str], candidate_texts: list[str]) -> Ints:
+    """Return the place of the nearest candidate of each text; the first one of several."""
+    near = distances(texts, candidate_texts, cutoff=NEAR)
+    nearest_places: Ints = near.argmin(axis=1)
+    # Most texts have a candidate within `NEAR`. The others have no distance yet.
+    far = np.flatnonzero(near.min(axis=1) > NEAR)
+    if len(far):
+        nearest_places[far] = distances([texts[place] for place in far.tolist()], candidate_texts).argmin(axis=1)
+    return nearest_places
 
 
 def reweigh(
@@ -105,7 +124,7 @@ def representative(
     if len(ranked) <= most:
         return ranked
     texts = [_text(variant) for variant in ranked]
-    between = distances(texts, texts, np.float32)  # half of the memory: 64 MB for the large pool
+    between = _between(texts)
     to_nearest = np.ones(len(ranked))  # distance of each variant to the nearest one chosen so far
     if known_variants:
         to_nearest = distances(texts, [_text(variant) for variant in known_variants]).min(axis=1)
@@ -127,6 +146,17 @@ def representative(
         chosen.append(ranked[place])
         to_nearest = np.minimum(to_nearest, between[place])
     return chosen
+
+
+def _between(texts: list[str]) -> npt.NDArray[np.float32]:
+    """Return the distance of each text to each other one, float32[texts, texts]: 64 MB for the large pool."""
+    distance = np.empty((len(texts), len(texts)), dtype=np.float32)
+    for begin in range(0, len(texts), BLOCK):
+        # Distances are symmetric: those to earlier texts are there already.
+        block = slice(begin, begin + BLOCK)
+        distance[block, begin:] = distances(texts[block], texts[begin:], np.float32)
+        distance[begin:, block] = distance[block, begin:].T
+    return distance
 
 
 def _pool(drawn: Mapping[Variant, int], pool: int) -> tuple[list[Variant], Floats]:

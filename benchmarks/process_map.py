@@ -27,6 +27,7 @@ import json
 import os
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from statistics import NormalDist, fmean
 from typing import Any
@@ -91,7 +92,8 @@ def _measure(log: EventLog, epsilon: str, rounds: int, discovery: Any, *, times:
         seconds = time.process_time() - begin
         row = _row(table, steps) | {"cpu": seconds, "coverage_capped": _capped_coverage(table, noisy, steps)}
         if times:
-            released = process_map.measure_times(log, steps, BOUNDS, budget, terms, design, source)
+            of_times = replace(design, case_weight=process_map.usual_time_weight(noisy.case_weight))
+            released = process_map.measure_times(log, steps, BOUNDS, budget, terms, of_times, source)
             row |= _times_row(log, names, released)
         if discovery:
             row |= _quality(log, steps, discovery)

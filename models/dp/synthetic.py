@@ -248,8 +248,6 @@ class Design:
     case_weight
         The most that one case adds to a level in L2 (B). If releases do not add up, only times depend on it: weights
         and noise of the model are both proportional to it.
-    time_weight
-        The most that one case adds to the histograms of times in L2; `case_weight` if None.
     candidates
         Most traces of the model that are counted.
     max_length
@@ -269,7 +267,6 @@ class Design:
     max_labels: int = 64
     order: int = 2
     case_weight: int = 3
-    time_weight: int | None = None
     candidates: int = 1_000
     max_length: int = 200
     sample: int = 20_000
@@ -297,7 +294,7 @@ class Design:
     @property
     def times_norm(self) -> int:
         """The most that one case adds to all histograms of times in L2, in units of 1 / UNIT."""
-        return times.case_norm(self.case_weight if self.time_weight is None else self.time_weight)
+        return times.case_norm(self.case_weight)
 
     def extended(self, alphabet: tuple[str, ...]) -> tuple[str, ...]:
         """Return the alphabet, then the further labels of declared candidates, sorted."""

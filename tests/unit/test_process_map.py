@@ -12,6 +12,7 @@ import pytest
 
 from models.dp import process_map
 from models.dp.noise import simulated
+from models.dp.privacy_loss import gaussian_distance
 from models.dp.process_map import (
     NoisyNorms,
     NoisyNumber,
@@ -413,10 +414,9 @@ def test_intervals_cover_the_steps_that_a_level_has_in_full(
 
 
 def test_parameters_that_are_not_given_are_those_of_a_log() -> None:
-    """Labels are selected, contexts have one label, and the budget counts a B of 2, for times of 3. A declared B is
-    that of both."""
-    assert map_design() == Design(order=1, case_weight=2, time_weight=3, shares=usual_shares(labels=True))
-    assert (map_design(case_weight=5).case_weight, map_design(case_weight=5).time_weight) == (5, 5)
+    """Labels are selected, contexts have one label, and the budget counts a B of 2, the least, or a declared one."""
+    assert map_design() == Design(order=1, case_weight=2, shares=usual_shares(labels=True))
+    assert map_design(case_weight=5).case_weight == 5
 
 
 def _of_level(
@@ -689,14 +689,31 @@ def test_a_rare_pair_is_not_readable() -> None:
         assert not any(median.is_readable for pair, median in found.steps.items() if pair == (2, 1))
 
 
-def test_noise_of_times_is_that_of_the_budget() -> None:
-    """One draw for all histograms, at the B of times, whatever B the steps chose."""
+@pytest.mark.parametrize(("of_steps", "declared", "of_times"), [(2, None, 2), (18, None, 3), (None, 7, 7)])
+def test_noise_of_times_is_in_proportion_to_their_bound(
+    of_steps: int | None, declared: int | None, of_times: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One draw for all histograms. Their B is half of that of the steps, or a declared one."""
+    if of_steps:
+        monkeypatch.setattr(process_map, "case_weight_by_norms", lambda *_: of_steps)
+        monkeypatch.setattr(process_map, "usual_case_weight", lambda *_: of_steps)
     source = RecordingNoise(seed=3)
-    design = map_design(activities=NAMES, bounds=BOUNDS)
-    release_map(TIMED, epsilon="1", delta_dp="1e-4", design=design, draw=source)
-    terms = Terms.of("1", "1e-4")
+    design = map_design(activities=NAMES, bounds=BOUNDS, case_weight=declared)
+    adapt = declared is None
+    release_map(TIMED, epsilon="1", delta_dp="1e-4", design=design, adapt_weight=adapt, draw=source)
+    budget = StageBudget.of(Terms.of("1", "1e-4"), design)
+    assert source.asked[-1][0] == pytest.approx(times.case_norm(of_times) / math.sqrt(2 * float(budget.rho("times"))))
+
+
+def test_the_budget_covers_every_bound_of_times() -> None:
+    """Discrete noise of the least B has the largest distance, and the budget counts that one."""
+    terms, design = Terms.of("1", "1e-6"), map_design(activities=NAMES, bounds=BOUNDS)
     budget = StageBudget.of(terms, design)
-    assert len(source.asked) == 5
-    assert source.asked[4][0] == pytest.approx(budget.times_scale(terms, design))
-    assert source.asked[4][0] == pytest.approx(times.case_norm(3) / math.sqrt(2 * float(budget.rho("times"))))
+    (counted,) = [draw for draw in budget.draws(terms, design) if draw.sensitivity == design.times_norm]
+    for case_weight in range(2, 25):
+        weight = process_map.usual_time_weight(case_weight)
+        assert weight == {2: 2, 3: 2, 4: 2, 5: 2}.get(case_weight, 3)
+        norm = times.case_norm(weight)
+        scale = budget.times_scale(terms, replace(design, case_weight=weight))
+        assert gaussian_distance(scale, norm) <= gaussian_distance(counted.scale, counted.sensitivity)
     assert budget.composition(terms, design).delta(Fraction(1)) <= float(budget.delta_composed)

@@ -30,8 +30,8 @@ MOST_WORK = 10**9
 """Cells times steps: many labels have fewer steps, and fit each other less well."""
 
 BY_LABELS = 0.3
-"""Part of the price that depends on how frequent the labels of a cell are (`thinned_by_labels`). At .5 logs of rank one
-gain more (Sepsis at epsilon .1), but logs of fixed sequences lose more (docs/decisions/135)."""
+"""Part of the price that depends on how frequent the labels of a cell are (`thinned_by_labels`). At .5 the error of
+Sepsis is less, but that of logs whose labels have a fixed order is more (docs/decisions/135)."""
 
 Vector = np.ndarray[tuple[int], np.dtype[np.float64]]
 

@@ -150,7 +150,7 @@ def representative(
 
 def _between(texts: list[str]) -> npt.NDArray[np.float32]:
     """Return the distance of each text to each other one, float32[texts, texts]: 64 MB for the large pool."""
-    distance = np.empty((len(texts), len(texts)), dtype=np.float32)
+    distance = np.zeros((len(texts), len(texts)), dtype=np.float32)
     for begin in range(0, len(texts), BLOCK):
         # Distances are symmetric: those to earlier texts are there already.
         block = slice(begin, begin + BLOCK)

@@ -232,7 +232,7 @@ and proves nothing."""
 MAPS = f"""\
 One miner and one measure for programs that release counts or a model. DFG error as in the tables above. The miner is
 the inductive miner infrequent (pm4py, noise threshold .2), over the traces behind each release. dp-model releases a
-model: the best of six by this miner, chosen on its own noisy traces; DPIM finds a process tree by cuts of its own.
+model: the best of ten by this miner, chosen on its own noisy traces; DPIM finds a process tree by cuts of its own.
 Fitness (token replay) and precision are those of the model on the true log; F1 is a mean over
 releases, with the least and the largest. delta is 1e-6 (DPIM claims none), activities are declared public, and one case
 is the unit of every claim. `-`: no counts are released, or one model needs more than {MODEL_LIMIT} CPU s to
@@ -262,8 +262,8 @@ Commands: `python -m benchmarks.field --maps --aim PYTHON FOLDER --dpim PYTHON F
 BEHIND = """\
 Programs with a better mean than dp-model. Spreads of F1 overlap between most programs: the miner cuts at thresholds, so
 little noise can change a whole model, and a noisy log can give a model of larger F1 than the true log does. **With the
-best of six models for both, dp-synthetic has the larger F1 on Sepsis at epsilon .1** (.74 over ten releases, and .71 of
-dp-model; [decision 112](../decisions/112-the-best-of-several-models.md)). It spends a fifth of epsilon on numbers of
+best of several models for both, dp-synthetic has the larger F1 on Sepsis at epsilon .1** (.74 over ten releases, of six
+models each; [decision 112](../decisions/112-the-best-of-several-models.md)). It spends a fifth of epsilon on numbers of
 cases near whole traces, which tell frequent traces from others. dp-model counts steps, and variants only where they are
 frequent ([decision 132](../decisions/132-frequent-variants-of-a-map.md)): in the splits that were tried, F1 is gained
 only where the DFG error is lost."""

@@ -29,7 +29,7 @@ from models.utility.discovery import NOISE, as_frame, model_quality, quiet_pm4py
 NET = "model"
 """Name of the Petri net. The name that pm4py gives has the moment of the discovery, which a release must not show."""
 
-PARTS = (1.0, 0.6, 0.3)
+PARTS = (1.0, 0.8, 0.6, 0.45, 0.3)
 """Parts of the cases, those of the most frequent traces, that models are mined from; the largest first."""
 
 THRESHOLDS = (NOISE, 0.4)

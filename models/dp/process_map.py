@@ -636,7 +636,7 @@ def case_weight_by_norms(norms: NoisyNorms, least: int, labels: int, rho: Fracti
 def _part_left_out(norms: NoisyNorms, case_weight: int) -> float:
     """Return the estimated part of the steps that B leaves out, of cases whose variant is not frequent."""
     steps = float(norms.steps().sum())
-    return float(norms.left_out(np.asarray([case_weight]))[0]) / steps if steps else 0.0
+    return norms.left_out(np.asarray([case_weight])).item() / steps if steps else 0.0
 
 
 def _unit_deviation(rho: Fraction, terms: Terms) -> float:

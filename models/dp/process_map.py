@@ -19,11 +19,11 @@ Unit, neighbours and adversary are those of `models.dp.synthetic`. The whole acc
    their shapes (`models.dp.synthesis.drawn_times`).
 
 Composition is that of dp-synthetic (`models.dp.synthetic.StageBudget`). The rhos of norms and of steps add up to that
-of the steps of a release without norms. The scale of stage 4 depends on the outputs of earlier stages, but the pair of
-distributions that dominates it does not: sensitivity and scale grow alike. The budget counts the least B, whose
-discrete noise has the largest loss, so the composition holds for every B (Zhu, Dong and Wang 2022, theorem 10, asks for
-a dominating pair that is the same for every earlier output). A release that counts no variants has a pair of no larger
-distance (`StageBudget.without_variants`).
+of the steps of a release without norms. The scales of stages 4 and 5 depend on the outputs of earlier stages, but the
+pairs of distributions that dominate them do not: sensitivity and scale grow alike. The budget counts the least B of
+both, whose discrete noise has the largest loss, so the composition holds for every B (Zhu, Dong and Wang 2022, theorem
+10, asks for a dominating pair that is the same for every earlier output). A release that counts no variants has a pair
+of no larger distance (`StageBudget.without_variants`).
 
 After the noise, counts are fitted (`models.dp.synthesis.fitting`): the frequent variants, and traces that are drawn
 from a model of the noisy steps (`_drawn`), get numbers of cases that agree with the noisy steps and with the noisy
@@ -570,7 +570,7 @@ def usual_time_weight(case_weight: int) -> int:
     Parameters
     ----------
     case_weight
-        The B of the steps: public, so this B reads no data.
+        The B of the steps. It follows from noisy numbers, so this B reads no data.
     """
     return min(max(case_weight // 2, LEAST_TIME_WEIGHT), MOST_TIME_WEIGHT)
 

@@ -170,7 +170,7 @@ def test_traces_are_drawn_and_fitted_otherwise_beside_frequent_variants(monkeypa
 
     monkeypatch.setattr(process_map, "thinned", thinned)
     monkeypatch.setattr(process_map, "thinned_by_labels", thinned_by_labels)
-    monkeypatch.setattr(process_map, "fitted", lambda *given: fitted(*given))
+    monkeypatch.setattr(process_map, "fitted", fitted)
     design = map_design(activities=NAMES, sample=50)
     cells = np.zeros((4, 4), dtype=np.int64)
     cells[[3, 0, 1], [0, 1, 3]] = 500 * contexts.UNIT

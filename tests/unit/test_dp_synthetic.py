@@ -919,7 +919,9 @@ def test_the_variants_of_a_model_decide_the_pool_and_which_cells_are_dropped() -
     assert _of_level(few, "0.49", 50)[1:] == (spreading.POOL, 2.0)
 
 
-def _models_of(levels: list[ContextLevel], monkeypatch: pytest.MonkeyPatch) -> list[list[ContextLevel]]:
+def _models_of(
+    levels: list[ContextLevel], monkeypatch: pytest.MonkeyPatch, *, is_small: bool = False
+) -> list[list[ContextLevel]]:
     """Draw a sample of levels over two labels, and return the levels of each model that it is drawn from."""
     seen, plain = [], contexts.Model.of
 
@@ -929,7 +931,7 @@ def _models_of(levels: list[ContextLevel], monkeypatch: pytest.MonkeyPatch) -> l
 
     monkeypatch.setattr(contexts.Model, "of", noted)
     design = Design(activities=("a", "b"), sample=500)
-    drawn, _, _ = synthetic.model_sample(levels, design, EqualNoise(seed=7), is_small=False)
+    drawn, _, _ = synthetic.model_sample(levels, design, EqualNoise(seed=7), is_small=is_small)
     assert sum(drawn.values()) == pytest.approx(500, abs=1)
     return seen
 
@@ -952,6 +954,17 @@ def test_longer_contexts_are_those_of_a_model_of_numbers_of_steps(monkeypatch: p
     assert in_steps[1].contexts.tolist() == levels[1].contexts.tolist()
     monkeypatch.undo()
     assert len(_models_of(levels[:1], monkeypatch)) == 1
+
+
+def test_below_an_epsilon_of_a_half_the_second_model_goes_half_of_the_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the cases above the second model has the root of 2 times 2 steps from a to a for each step at the start."""
+    table = VariantCounts.of(_log(*["aaab"] * 100), "ab")
+    design = Design(activities=("a", "b"), order=2)
+    budget = _budget(model=Fraction(10**12))
+    levels = synthetic.residual_model(table, {}, design, budget, Terms.of(1, "0.1"), EqualNoise(seed=7))
+    _, in_steps = _models_of(levels, monkeypatch, is_small=True)
+    cells = in_steps[0].cells
+    assert cells[0, 0] / cells[2, 0] == pytest.approx((2**0.5 * 2.0) ** 0.5, rel=0.1)
 
 
 @pytest.mark.parametrize(("prices", "is_kept"), [(1.3, False), (1.5, True)])

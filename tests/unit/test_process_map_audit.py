@@ -17,7 +17,7 @@ import pytest
 from models.dp import audit, noise, process_map
 from models.dp.budget import Charge
 from models.dp.noise import NoiseSource
-from models.dp.synthesis import contexts
+from models.dp.synthesis import contexts, times
 from models.dp.synthesis.neighbours import map_stage_pairs
 from models.eventlog import EventLog
 
@@ -43,6 +43,7 @@ def test_each_stage_has_its_neighbours_and_its_claim() -> None:
         ("stages cases, variants and steps: a case that decides what is counted", Charge(EPSILON, DELTA)),
         ("stage norms: a trace longer than any", Charge(EPSILON, DELTA)),
         ("stages norms and steps: a case that decides how much a case adds", Charge(EPSILON, DELTA)),
+        ("stages norms and times: a case of long steps that decides how much a case adds", Charge(EPSILON, DELTA)),
         ("the map: a trace longer than any", Charge(EPSILON, DELTA)),
         ("the map: a label of one person", Charge(EPSILON, DELTA)),
         ("the map: a step longer than any", Charge(EPSILON, DELTA)),
@@ -63,6 +64,7 @@ def test_each_stage_has_its_neighbours_and_its_claim() -> None:
         ("variants and steps", RUNS),
         ("norms", RUNS),
         ("norms and steps", 200),
+        ("norms and times", 200),
         ("map", MAP_RUNS),
         pytest.param("map with labels", MAP_RUNS, marks=pytest.mark.slow),
         pytest.param("map with times", MAP_RUNS, marks=pytest.mark.slow),
@@ -139,14 +141,21 @@ def test_a_case_in_all_ranges_up_to_its_norm_is_caught(monkeypatch: pytest.Monke
     assert _finding("norms", 4_000).refutes(1.0)
 
 
-def test_a_case_weight_by_true_norms_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Planted bug: the true norms of cases choose B."""
+@pytest.mark.parametrize("stages", ["norms and steps", "norms and times"])
+def test_a_case_weight_by_true_norms_is_caught(stages: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Planted bug: the true norms of cases choose B, of the steps and so of the times."""
 
     def without_noise(table: Any, frequent: Any, *_rest: Any) -> process_map.NoisyNorms:
         return process_map.NoisyNorms(_true_norms(table, frequent), 0.0)
 
     monkeypatch.setattr(process_map, "measure_norms", without_noise)
-    assert _finding("norms and steps", 200).refutes(1.0)
+    assert _finding(stages, 200).refutes(1.0)
+
+
+def test_long_steps_without_a_cap_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Planted bug: every step of a case counts in full in the histograms of times."""
+    monkeypatch.setattr(times, "step_weight", lambda *_: contexts.UNIT)
+    assert _finding("norms and times", 200).refutes(1.0)
 
 
 def _true_norms(table: Any, frequent: Any) -> Any:

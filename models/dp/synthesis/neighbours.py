@@ -13,8 +13,9 @@ Each stage is audited with all of epsilon and delta on the pair that its promise
 
 Stages of `models.dp.process_map` are audited alike (`map_stage_pairs`): labels as above, the number of cases with one
 case more, norms and steps with the trace that is longer than any, norms and steps together with a case that decides how
-much a case adds, cases, variants and steps with a case that decides whether variants are counted and whether its own is
-frequent, and the whole map with the longest trace, and with a label that one person alone has.
+much a case adds, norms and times alike, cases, variants and steps with a case that decides whether variants are counted
+and whether its own is frequent, and the whole map with the longest trace, with a label that one person alone has, and
+with a step that takes longer than any.
 
 Events are about the victim's cells alone: an auditor who looked everywhere would need more runs for the same power.
 """
@@ -24,7 +25,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
@@ -47,14 +48,20 @@ LONG = 400
 COMMON = 200
 """Cases of everybody else."""
 
+MANY_COMMON = 1_000
+"""The same where a larger number of cases asks for a larger B."""
+
+LONG_CASE = "AC" * 20
+"""Its steps from A to C and back alone have a norm of more than 24."""
+
 MANY_LABELS = 64
 """Labels of the case with many labels, and labels of a case that count."""
 
 MANY_CASES = 3
 """Cases of the person with many cases."""
 
-A_THEN_B = 1
-"""Key of the pair A B: the place of A among `NAMES` times their number, and the place of B."""
+A_THEN_B, A_THEN_C = 1, 2
+"""Keys of the pairs A B and A C: the place of A among `NAMES` times their number, and the place of B, or of C."""
 
 MOST_DURATION = 30 * DAY
 LONG_STEP = 29 * DAY
@@ -108,7 +115,8 @@ def map_stage_pairs(
         Source of the noise; the cryptographic one if not given.
     only
         Of these: `labels` and `times` (the stages of dp-synthetic, on all their pairs), `cases`, `norms`, `steps`,
-        `variants and steps`, `norms and steps`, `map`, `map with labels` and `map with times`; all of them if empty.
+        `variants and steps`, `norms and steps`, `norms and times`, `map`, `map with labels` and `map with times`; all
+        of them if empty.
     """
     draw = or_secure(draw)
     pairs: list[StagePair] = []
@@ -250,6 +258,7 @@ def _map_pairs(epsilon: Fraction, delta: Fraction, draw: NoiseSource) -> dict[st
             "stage norms: a trace longer than any", _NormsStage(epsilon, delta, draw), _log(), longest, with_delta
         ),
         "norms and steps": _norms_and_steps_pair(epsilon, delta, draw),
+        "norms and times": _norms_and_times_pair(epsilon, delta, draw),
         "map": _stage_pair("the map: a trace longer than any", declared_labels, _log(), longest, with_delta),
         "map with labels": _stage_pair(
             "the map: a label of one person",
@@ -284,14 +293,24 @@ def _variants_and_steps_pair(epsilon: Fraction, delta: Fraction, draw: NoiseSour
 
 def _norms_and_steps_pair(epsilon: Fraction, delta: Fraction, draw: NoiseSource) -> StagePair:
     stage = _NormsAndSteps.of(epsilon, delta, draw)
-    # The steps from A to C and back alone have a norm of more than 24.
-    long_case = "AC" * 20
-    almost_larger = [long_case] * (stage.long_cases() - 1)
+    almost_larger = [LONG_CASE] * (stage.long_cases - 1)
     return _stage_pair(
         "stages norms and steps: a case that decides how much a case adds",
         stage,
         _log(*almost_larger),
-        _log(*almost_larger, long_case),
+        _log(*almost_larger, LONG_CASE),
+        Charge(epsilon, delta),
+    )
+
+
+def _norms_and_times_pair(epsilon: Fraction, delta: Fraction, draw: NoiseSource) -> StagePair:
+    stage = _NormsAndTimes.of(epsilon, delta, draw)
+    others = [("AB", HOUR)] * MANY_COMMON + [(LONG_CASE, HOUR)] * (stage.long_cases - 1)
+    return _stage_pair(
+        "stages norms and times: a case of long steps that decides how much a case adds",
+        stage,
+        hourly_log(others),
+        hourly_log([*others, ("AC" * (LONG // 2), LONG_STEP)]),
         Charge(epsilon, delta),
     )
 
@@ -628,23 +647,70 @@ class _NormsAndSteps:
         budget = _budget(model=half, weights=half, delta=delta)
         return cls(Terms.of(epsilon, delta), budget, process_map.map_design(activities=NAMES), draw)
 
+    @property
     def long_cases(self) -> int:
-        """Return how many cases of the largest norm make the weight of a case larger than the least one."""
-        rho = self.budget.rho("model") * (1 - process_map.PART_OF_NORMS)
-        least = process_map.LEAST_WITHOUT_VARIANTS
-
-        def is_larger(number: int) -> bool:
-            cases = np.zeros(len(process_map.NORMS))
-            cases[-1] = number
-            norms = process_map.NoisyNorms(cases, 0.0)
-            return process_map.case_weight_by_norms(norms, least, len(NAMES), rho, self.terms) > least
-
-        return bisect_left(range(1, COMMON), True, key=is_larger) + 1
+        return _long_cases(self.budget, self.terms, process_map.LEAST_WITHOUT_VARIANTS)
 
     def __call__(self, log: EventLog) -> Events:
         table = VariantCounts.of(log, NAMES)
         noisy = process_map.noisy_stages(table, self.design, self.budget, self.terms, self.draw)
         yield "case weight", noisy.case_weight == process_map.LEAST_WITHOUT_VARIANTS
+
+
+@dataclass(frozen=True, slots=True)
+class _NormsAndTimes:
+    """The norms of cases decide how much a case adds to the histograms of times.
+
+    Steps, cases and times have a third of epsilon each. The histograms are those of the steps from A to C and of the
+    cases. Both together are looked at along the direction in which the victim's case moves them.
+    """
+
+    terms: Terms
+    budget: synthetic.StageBudget
+    design: synthetic.Design
+    draw: NoiseSource
+
+    @classmethod
+    def of(cls, epsilon: Fraction, delta: Fraction, draw: NoiseSource) -> _NormsAndTimes:
+        third = epsilon / 3
+        budget = _budget(model=third, weights=third, times=third, delta=delta)
+        design = process_map.map_design(activities=NAMES, bounds=times.PublicTimeBounds(MOST_DURATION))
+        return cls(Terms.of(epsilon, delta), budget, design, draw)
+
+    @property
+    def long_cases(self) -> int:
+        # B of times is half of that of steps, rounded down.
+        return _long_cases(self.budget, self.terms, 2 * process_map.LEAST_TIME_WEIGHT + 1)
+
+    def __call__(self, log: EventLog) -> Events:
+        steps = process_map.noisy_stages(VariantCounts.of(log, NAMES), self.design, self.budget, self.terms, self.draw)
+        design = replace(self.design, case_weight=process_map.usual_time_weight(steps.case_weight))
+        kind = "case weight", design.case_weight
+        yield kind
+
+        bounds, norm = times.PublicTimeBounds(MOST_DURATION), design.times_norm
+        scale = self.budget.times_scale(self.terms, design)
+        noisy = times.measure(log, NAMES, np.asarray([A_THEN_C]), bounds, norm, scale, self.draw)
+        step_unit, case_unit = (times.block_weight(bounds.blocks[name], norm) for name in ("steps", "throughput"))
+        long_steps = float(noisy.steps[0, -1]) * contexts.UNIT
+        long_cases = float(noisy.throughput[-1]) * case_unit
+        along = (long_steps * step_unit + long_cases * case_unit) / math.hypot(step_unit, case_unit)
+        for event in _buckets("long steps and cases", round(along), scale):
+            yield kind, event
+
+
+def _long_cases(budget: synthetic.StageBudget, terms: Terms, case_weight: int) -> int:
+    """Return how many cases of the largest norm make the B of the steps larger than this one, without noise."""
+    rho = budget.rho("model") * (1 - process_map.PART_OF_NORMS)
+    least = process_map.LEAST_WITHOUT_VARIANTS
+
+    def is_larger(number: int) -> bool:
+        cases = np.zeros(len(process_map.NORMS))
+        cases[-1] = number
+        norms = process_map.NoisyNorms(cases, 0.0)
+        return process_map.case_weight_by_norms(norms, least, len(NAMES), rho, terms) > case_weight
+
+    return bisect_left(range(1, MANY_COMMON), True, key=is_larger) + 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,6 +51,9 @@ VARIANTS, DECLARED = "dp-variants", "dp-synthetic"
 SELECTED, TIMED = "dp-synthetic, labels selected", "dp-synthetic, times"
 KINDS = (VARIANTS, DECLARED, SELECTED, TIMED)
 
+SHARES_OF_SUMS = {"variants": "0.05", "model": "0.575", "weights": "0.375"}
+"""Shares before the weights got a part of what exact composition saves (docs/decisions/138)."""
+
 Release = Callable[[], strict.StrictRelease]
 
 
@@ -94,14 +97,18 @@ def _noise_beside_sums(terms: dict[str, Any], design: synthetic.Design) -> dict[
     """Return the noise of the model and of the weights, as a part of the noise required by sums of epsilons.
 
     The sums are those of the version before exact composition: half of delta_dp for the conversion of the Gaussian
-    stages, the other half for the threshold of variants.
+    stages, the other half for the threshold of variants, and from an epsilon of a half on `SHARES_OF_SUMS`.
     """
     exact_terms = strict.Terms.of(**terms)
     budget = synthetic.StageBudget.of(exact_terms, design)
-    gaussian = budget.variants + budget.model
-    rho_of_sums = rho_of(gaussian, exact_terms.delta_dp / 2) * budget.model / gaussian
+    before = design
+    if exact_terms.epsilon >= synthetic.SMALL:
+        before = replace(design, shares=synthetic.Shares.of(SHARES_OF_SUMS, labels=False, times=False))
+    summed = synthetic.StageBudget.summed(exact_terms, before)
+    gaussian = summed.variants + summed.model
+    rho_of_sums = rho_of(gaussian, exact_terms.delta_dp / 2) * summed.model / gaussian
     model = math.sqrt(rho_of_sums / budget.rho("model"))
-    weights = float(budget.weights / budget.pure("weights"))
+    weights = float(summed.weights / budget.pure("weights"))
     return {"model": round(model, 3), "weights": round(weights, 3)}
 
 

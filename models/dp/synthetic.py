@@ -159,23 +159,23 @@ class Shares:
     def usual(cls, *, labels: bool, times: bool, epsilon: Fraction = SMALL) -> Shares:
         """Return the default shares; they read no data.
 
-        Three tenths go to times if bounds are declared. The other stages divide what remains in fortieths:
+        Three tenths go to times if bounds are declared. The other stages divide what remains in hundredths:
 
         =============  ========  =====  =======  ======
         epsilon        variants  model  weights  labels
         =============  ========  =====  =======  ======
-        >= `SMALL`     2         23     15       2
-        below          2         30     8        4
+        >= `SMALL`     5         57     38       5
+        below          5         75     20       10
         =============  ========  =====  =======  ======
 
         The part of labels is taken from that of the model if labels are selected, since both divide one rho.
         """
         timed = Fraction(3, 10) if times else Fraction(0)
-        part = (1 - timed) / 40
+        part = (1 - timed) / 100
         if epsilon >= SMALL:
-            variants, model, weights, selected = 2, 23, 15, 2
+            variants, model, weights, selected = 5, 57, 38, 5
         else:
-            variants, model, weights, selected = 2, 30, 8, 4
+            variants, model, weights, selected = 5, 75, 20, 10
         if not labels:
             selected = 0
         return cls(

@@ -195,20 +195,19 @@ def _parts(shares: Any) -> dict[str, Fraction]:
 
 
 def test_shares_by_default() -> None:
-    """Three tenths for times if they run; of the rest two fortieths for variants, 23 for the model and 15 for the
-    weights; below an epsilon of a half two, thirty and eight. Labels have two fortieths of those of the model, or four.
-    If releases add up: of the rest seven tenths and three."""
+    """Three tenths for times if they run; of the rest .05 for variants, .57 for the model and .38 for the weights;
+    below an epsilon of a half .05, .75 and .2. Labels have .05 of those of the model, or .1. If releases add up: of the rest seven tenths and three."""
     for labels in (False, True):
         for timed in (False, True):
             rest = 1 - Fraction(3 * timed, 10)
-            usual, small = (2, 23, 15, 2), (2, 30, 8, 4)
+            usual, small = (5, 57, 38, 5), (5, 75, 20, 10)
             for epsilon, parts in ((1, usual), (Fraction(1, 2), usual), (Fraction(499, 1000), small)):
                 of_labels = parts[3] * labels
                 assert _parts(Shares.usual(labels=labels, times=timed, epsilon=Fraction(epsilon))) == {
-                    "labels": rest * Fraction(of_labels, 40),
-                    "variants": rest * Fraction(parts[0], 40),
-                    "model": rest * Fraction(parts[1] - of_labels, 40),
-                    "weights": rest * Fraction(parts[2], 40),
+                    "labels": rest * Fraction(of_labels, 100),
+                    "variants": rest * Fraction(parts[0], 100),
+                    "model": rest * Fraction(parts[1] - of_labels, 100),
+                    "weights": rest * Fraction(parts[2], 100),
                     "times": Fraction(3 * timed, 10),
                 }
     for timed in (False, True):

@@ -506,6 +506,13 @@ def test_repeats_are_the_steps_of_a_case_that_are_alike(traces: list[tuple[int, 
     assert all(want in (None, found) for want, found in zip(expected, repeats, strict=True))
 
 
+def test_repeats_of_many_labels_are_counted_too() -> None:
+    """With 2^15 labels and ends there are 2^60 steps with three labels before: 16 variants of them exceed 64 bits."""
+    trace = (32_765, 32_766) * 4
+    steps = contexts.VariantSteps.of([trace] * 100, 2**15 - 1)
+    assert steps.repeats(3).reshape(100, 9)[:, 2:].tolist() == [[1, 3, 2, 3, 2, 3, 1]] * 100
+
+
 @given(st.lists(TRACE, min_size=2, max_size=4), st.integers(1, 3))
 def test_the_weights_of_a_case_do_not_depend_on_other_cases(traces: list[tuple[int, ...]], order: int) -> None:
     """A trace has the same weights among others as alone: the bound of a person needs it."""

@@ -63,6 +63,9 @@ ratio raises the noise: without a limit one release of BPIC 2012 in twelve had t
 SMOOTH = 3.0
 """Scales of the noise that the shorter context's opinion weighs."""
 
+MOST_KEYS = int(np.iinfo(np.int64).max)
+"""Of steps with their variant, so that a whole number of 64 bits holds each."""
+
 MOST_CELLS = 30_000_000
 """Cells of a level beyond it would not fit the time of a release: refused by public values."""
 
@@ -157,8 +160,12 @@ class VariantSteps:
         # The key of a step with too few labels reaches into the case before. It is never that of a step with enough
         # labels, whose weight would then depend on another case: the start is among its last labels, at another place.
         keys, _ = self.keys(order)
-        _, code = np.unique(keys * (self.labels + 1) + self.after, return_inverse=True)
-        in_variant = self.variant * len(code) + code
+        step = keys * (self.labels + 1) + self.after
+        steps = (self.labels + 1) ** (order + 1)
+        if steps * len(self.variant) > MOST_KEYS:
+            _, step = np.unique(step, return_inverse=True)
+            steps = len(step)
+        in_variant = self.variant * steps + step
         _, cell, times_taken = np.unique(in_variant, return_inverse=True, return_counts=True)
         return times_taken[cell]
 

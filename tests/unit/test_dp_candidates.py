@@ -147,6 +147,12 @@ def test_a_design_has_no_more_candidates_than_the_pool() -> None:
         Design(candidates=2_001)
 
 
+def test_few_representatives_are_found_among_more_variants() -> None:
+    """Two million comparisons, within 2,000 and 4,000 variants."""
+    found = [candidates.pool_size(most) for most in (1, 500, 501, 800, 1_000, 2_000)]
+    assert found == [4_000, 4_000, 3_992, 2_500, 2_000, 2_000]
+
+
 @pytest.mark.parametrize("pool", [4, 5, 6, 9])
 def test_the_less_frequent_half_of_the_pool_represents_the_others(pool: int) -> None:
     """The most frequent half weighs as it was drawn; the others of the pool share, in their proportion, what they and

@@ -184,10 +184,13 @@ def test_rare_traces_are_compared_if_few_draws_repeat_one() -> None:
     assert spreading.pool_size({}) == spreading.POOL
 
 
-def test_the_large_pool_has_twenty_million_distances() -> None:
-    """At most, with as many candidates as a release has by default: the bound of time and memory of decision 125."""
+def test_a_pool_has_ten_million_distances_at_most() -> None:
+    """With as many candidates as a release has by default; few candidates have the whole pool, very many the small one."""
     no_repeats = {(number,): 1 for number in range(3)}
-    assert spreading.pool_size(no_repeats) * Design().candidates == 20_000_000
+    pool = spreading.pool_size(no_repeats)
+    assert spreading.affordable_pool(pool, Design().candidates) * Design().candidates == 10_000_000
+    assert spreading.affordable_pool(pool, 200) == pool
+    assert spreading.affordable_pool(pool, 50_000) == spreading.POOL
 
 
 def test_draws_divide_the_cases_of_the_model() -> None:

@@ -1105,7 +1105,7 @@ def test_times_with_bounds_are_drawn() -> None:
     model = unit / (2 * float(budget.rho("model")) / 2) ** 0.5
     variants = 2 / (2 * float(budget.rho("variants"))) ** 0.5
     timed = 1.5 * unit / (2 * float(budget.rho("times"))) ** 0.5
-    assert scales == pytest.approx([variants, model, model, 2 / (26.25 * float(budget.gain)), timed], rel=1e-12)
+    assert scales == pytest.approx([variants, model, model, 2 / (26.6 * float(budget.gain)), timed], rel=1e-12)
     assert [size for scale, size in source.asked][-1] == len(edges) - 1 + len(bounds.throughput_edges) - 1
 
 

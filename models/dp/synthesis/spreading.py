@@ -27,7 +27,11 @@ POOL = 2_000
 """Drawn traces among which the cases of all cells are spread: two million distances at most."""
 
 LARGE_POOL = 20_000
-"""Drawn traces if few draws repeat one: twenty million distances at most."""
+"""Drawn traces if few draws repeat one."""
+
+MOST_DISTANCES = 10_000_000
+"""Distances of drawn traces from candidates. Twice as many take twice the time; releases of BPIC 2012 at epsilon 1, which
+have a thousand candidates, are as good (docs/decisions/139). Sepsis has two hundred, and needs the large pool."""
 
 REPEATED = 0.7
 """Share of draws that repeat a trace, from which `POOL` is enough.
@@ -161,6 +165,21 @@ def pool_size(drawn: Mapping[Variant, int]) -> int:
     draws = sum(drawn.values())
     repeated = sum(n for n in drawn.values() if n > 1)
     return POOL if repeated >= REPEATED * draws else LARGE_POOL
+
+
+def affordable_pool(pool: int, n_candidates: int) -> int:
+    """Return how many of so many draws can be compared with so many candidates (`MOST_DISTANCES`).
+
+    It is `POOL` at least, however many candidates a file declares.
+
+    Parameters
+    ----------
+    pool
+        Draws, as `pool_size` gives them.
+    n_candidates
+        Candidates that each draw is compared with.
+    """
+    return min(pool, max(MOST_DISTANCES // max(n_candidates, 1), POOL))
 
 
 def _near(

@@ -185,7 +185,7 @@ def test_rare_traces_are_compared_if_few_draws_repeat_one() -> None:
 
 
 def test_a_pool_has_ten_million_distances_at_most() -> None:
-    """With as many candidates as a release has by default; few candidates have the whole pool, very many the small one."""
+    """With the usual number of candidates. Few of them have the whole pool, and very many the small one."""
     no_repeats = {(number,): 1 for number in range(3)}
     pool = spreading.pool_size(no_repeats)
     assert spreading.affordable_pool(pool, Design().candidates) * Design().candidates == 10_000_000

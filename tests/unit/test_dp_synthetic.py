@@ -196,7 +196,8 @@ def _parts(shares: Any) -> dict[str, Fraction]:
 
 def test_shares_by_default() -> None:
     """Three tenths for times if they run; of the rest .05 for variants, .57 for the model and .38 for the weights;
-    below an epsilon of a half .05, .75 and .2. Labels have .05 of those of the model, or .1. If releases add up: of the rest seven tenths and three."""
+    below an epsilon of a half .05, .75 and .2. Labels have .05 of those of the model, or .1. If releases add up: of the
+    rest seven tenths and three."""
     for labels in (False, True):
         for timed in (False, True):
             rest = 1 - Fraction(3 * timed, 10)

@@ -162,6 +162,7 @@ class VariantSteps:
         keys, _ = self.keys(order)
         step = keys * (self.labels + 1) + self.after
         steps = (self.labels + 1) ** (order + 1)
+        # Among very many labels the steps are numbered anew, so that they fit 64 bits with their variant.
         if steps * len(self.variant) > MOST_KEYS:
             _, step = np.unique(step, return_inverse=True)
             steps = len(step)

@@ -723,13 +723,8 @@ def measure_times(
         step = divmod(pair, n_labels)
         medians[step] = _median(shape, weight, noisy.step_noise, bounds, is_readable=is_readable)
     n_bins = len(noisy.throughput)
-    throughput = drawn_times.shape(
-        noisy.throughput,
-        float(steps.cases.count),
-        np.full(n_bins, 1.0 / n_bins),
-        noisy.throughput_noise,
-        drawn_times.THROUGHPUT_CONCENTRATION,
-    )
+    equal = np.full(n_bins, 1.0 / n_bins)
+    throughput = drawn_times.throughput_shape(noisy, float(steps.cases.count), equal)
     middle, late = drawn_times.quantiles(throughput, bounds.throughput_edges, np.asarray([0.5, 0.9])).tolist()
     return MapTimes(medians, middle, late)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -17,7 +18,7 @@ from models.dp.noise import NoiseSource, simulated
 from models.dp.strict import assembled
 from models.dp.synthesis import drawn_times, times
 from models.dp.synthesis.drawn_times import draw_times, pairs_of
-from models.dp.synthesis.times import NoisyTimes, PublicTimeBounds, log_edges
+from models.dp.synthesis.times import NoisyTimes, PublicTimeBounds, log_edges, throughput_weights
 from models.eventlog import EventLog
 from tests.unit.known_noise import ScriptedNoise
 
@@ -38,6 +39,7 @@ def _noisy(released: Released, bounds: PublicTimeBounds, labels: int, noise: flo
         pairs=pairs,
         steps=np.zeros((len(pairs), len(bounds.step_edges) - 1)),
         throughput=np.zeros(len(bounds.throughput_edges) - 1),
+        throughput_weights=np.eye(len(bounds.throughput_edges) - 1),
         weeks=np.zeros(bounds.weeks if has_starts else 0),
         hours=np.zeros(168 if has_starts else 0),
         step_noise=noise,
@@ -59,16 +61,16 @@ def test_pairs_are_those_of_the_released_traces() -> None:
 def test_a_histogram_is_pulled_to_its_parent_by_its_noise(noise: float) -> None:
     """Without noise it is what it is; with boundless noise it is its parent."""
     parent = np.asarray([0.5, 0.25, 0.25])
-    shape = drawn_times.shape(np.asarray([10.0, 0.0, 30.0]), 40.0, parent, noise, 1.0)
+    shape = drawn_times.shape(np.asarray([10.0, 0.0, 30.0]), 40.0, parent, noise)
     assert shape == pytest.approx([0.25, 0.0, 0.75] if not noise else parent, abs=1e-3)
 
 
 def test_the_pull_is_that_of_the_best_linear_estimate() -> None:
-    """Shapes vary as Dirichlet draws of concentration 3 around the parent: before noise a cell of mean m = N q has the
-    variance N m / 4. The estimate with the least mean square over many draws is the one that is used, cell by cell."""
+    """Shapes vary as Dirichlet draws of concentration 1 around the parent: before noise a cell of mean m = N q has the
+    variance N m / 2. The estimate with the least mean square over many draws is the one that is used, cell by cell."""
     rng = np.random.default_rng(3)
     parent, total, noise = np.asarray([0.2, 0.3, 0.5]), 100.0, 30.0
-    expected, variance = total * parent, total * total * parent / 4.0
+    expected, variance = total * parent, total * total * parent / 2.0
     true = expected + rng.normal(0.0, variance**0.5, (200_000, 3))
     noisy = true + rng.normal(0.0, noise, true.shape)
     for cell in range(3):
@@ -76,17 +78,17 @@ def test_the_pull_is_that_of_the_best_linear_estimate() -> None:
         assert variance[cell] / (variance[cell] + noise**2) == pytest.approx(slope, abs=0.01)
     # One cell that is noisy by 20, all others as predicted.
     cells = np.asarray([40.0, 30.0, 50.0])
-    shape = drawn_times.shape(cells, total, parent, noise, 3.0)
-    pulled = 20.0 + 500.0 / (500.0 + noise**2) * 20.0
+    shape = drawn_times.shape(cells, total, parent, noise)
+    pulled = 20.0 + 1000.0 / (1000.0 + noise**2) * 20.0
     assert shape == pytest.approx(np.asarray([pulled, 30.0, 50.0]) / (pulled + 80.0), abs=2e-3)
 
 
 def test_an_empty_histogram_has_the_shape_of_its_parent() -> None:
     """Nothing above 0 is left, or nothing was released."""
     parent = np.asarray([0.5, 0.5])
-    assert drawn_times.shape(np.asarray([-9.0, -9.0]), 10.0, parent, 0.0, 1.0).tolist() == [0.5, 0.5]
+    assert drawn_times.shape(np.asarray([-9.0, -9.0]), 10.0, parent, 0.0).tolist() == [0.5, 0.5]
     for noise in (0.0, 1.0):
-        assert drawn_times.shape(np.asarray([9.0, 0.0]), 0.0, parent, noise, 1.0) == pytest.approx([0.5, 0.5])
+        assert drawn_times.shape(np.asarray([9.0, 0.0]), 0.0, parent, noise) == pytest.approx([0.5, 0.5])
 
 
 @given(st.lists(st.floats(-50, 50), min_size=1, max_size=8))
@@ -115,8 +117,8 @@ def test_few_steps_and_one_bin_are_a_histogram_too() -> None:
     assert drawn_times.consistent(np.asarray([0.25, 0.0, 0.5]), thirds) == pytest.approx([1 / 3, 0.0, 2 / 3])
     assert drawn_times.consistent(np.asarray([0.0, 0.0, 5.0]), thirds).tolist() == [0.0, 0.0, 1.0]
     parent = np.asarray([0.25, 0.75])
-    shape = drawn_times.shape(np.asarray([0.4, 0.3]), 0.5, parent, 0.1, 3.0)
-    assert shape == pytest.approx(_pulled([0.4, 0.3], 0.5, parent, 0.1, 3.0), abs=1e-12)
+    shape = drawn_times.shape(np.asarray([0.4, 0.3]), 0.5, parent, 0.1)
+    assert shape == pytest.approx(_pulled([0.4, 0.3], 0.5, parent, 0.1), abs=1e-12)
 
 
 def test_pairs_without_steps_look_like_their_target() -> None:
@@ -138,10 +140,10 @@ def test_pairs_without_steps_look_like_their_target() -> None:
     assert nothing.shape == (0, 21)
 
 
-def _pulled(cells: list[float], total: float, parent: np.ndarray, noise: float, concentration: float) -> np.ndarray:
-    """m + v / (v + s^2) (noisy - m) of each cell, v = m N / (concentration + 1), with a least share of .001 a bin."""
+def _pulled(cells: list[float], total: float, parent: np.ndarray, noise: float) -> np.ndarray:
+    """m + v / (v + s^2) (noisy - m) of each cell, v = m N / 2, with a least share of .001 a bin."""
     expected = total * (parent + 0.001) / (1 + 0.001 * len(parent))
-    variance = expected * total / (concentration + 1)
+    variance = expected * total / 2
     estimate = expected + variance / (variance + noise**2) * (np.asarray(cells) - expected)
     assert estimate.min() >= 0, "otherwise its sums would not be monotone"
     return np.asarray(estimate / estimate.sum())
@@ -156,36 +158,68 @@ def test_a_pair_is_pulled_to_its_target_and_this_one_to_all_pairs() -> None:
     cells = {"0 1": [40.0, 25.0], "1 0": [20.0, 5.0], "1 2": [10.0, 45.0], "2 1": [80.0, 15.0]}
     noisy.steps[:] = list(cells.values())
     shapes = drawn_times.pair_shapes(noisy, np.asarray([50.0, 30.0, 60.0, 90.0]), 3)
-    overall = _pulled([150.0, 90.0], 230.0, np.full(2, 0.5), 20.0 * 4**0.5, 1.0)
-    to_0 = _pulled([20.0, 5.0], 30.0, overall, 20.0, 1.0)
-    to_1 = _pulled([120.0, 40.0], 140.0, overall, 20.0 * 2**0.5, 1.0)
-    to_2 = _pulled([10.0, 45.0], 60.0, overall, 20.0, 1.0)
+    overall = _pulled([150.0, 90.0], 230.0, np.full(2, 0.5), 20.0 * 4**0.5)
+    to_0 = _pulled([20.0, 5.0], 30.0, overall, 20.0)
+    to_1 = _pulled([120.0, 40.0], 140.0, overall, 20.0 * 2**0.5)
+    to_2 = _pulled([10.0, 45.0], 60.0, overall, 20.0)
     expected = [
-        _pulled(cells["0 1"], 50.0, to_1, 20.0, 1.0),
-        _pulled(cells["1 0"], 30.0, to_0, 20.0, 1.0),
-        _pulled(cells["1 2"], 60.0, to_2, 20.0, 1.0),
-        _pulled(cells["2 1"], 90.0, to_1, 20.0, 1.0),
+        _pulled(cells["0 1"], 50.0, to_1, 20.0),
+        _pulled(cells["1 0"], 30.0, to_0, 20.0),
+        _pulled(cells["1 2"], 60.0, to_2, 20.0),
+        _pulled(cells["2 1"], 90.0, to_1, 20.0),
     ]
     assert shapes == pytest.approx(np.asarray(expected), abs=1e-12)
 
 
-def test_throughput_times_are_pulled_to_those_of_the_drawn_cases() -> None:
-    """Concentration 10; a case beyond the last edge is in the last bin. Without cases all bins are alike."""
-    bounds = PublicTimeBounds(1_001)
-    noisy = _noisy([], bounds, 3, noise=6.0)
+@pytest.mark.parametrize("noise", [1.5, 6.0])
+@pytest.mark.parametrize("of_case", [np.eye(4), np.tri(4) / 2, throughput_weights(4, UNIT) / UNIT])
+def test_the_shape_of_throughput_times_explains_all_cells_together(of_case: np.ndarray, noise: float) -> None:
+    """It has the least sum of squares of what the cells and the parent disagree with, each by its deviation."""
+    parent, total, cells = np.asarray([6, 5, 3, 2]) / 16, 40.0, np.asarray([13.0, 19.0, 12.0, 16.0])
+    noisy = replace(_noisy([], PublicTimeBounds(1_001), 3, noise), throughput=cells, throughput_weights=of_case)
+    expected = total * (parent + 0.001) / 1.004
+    deviation = np.sqrt(expected * total / 2)
+    rows = np.concatenate((np.diag(1 / deviation), of_case / noise))
+    least, *_ = np.linalg.lstsq(rows, np.concatenate((expected / deviation, cells / noise)))
+    found = drawn_times.throughput_shape(noisy, total, parent)
+    assert found == pytest.approx(drawn_times.consistent(least, parent), abs=1e-9)
+    assert found.min() >= 0
+    assert found.sum() == pytest.approx(1.0)
+
+
+def test_throughput_times_of_no_cases_are_those_of_the_parent() -> None:
+    """Also without noise."""
+    parent = np.full(41, 1 / 41)
+    for noise in (0.0, 3.0):
+        noisy = _noisy([], PublicTimeBounds(DAY), 3, noise)
+        assert drawn_times.throughput_shape(noisy, 0.0, parent) == pytest.approx(parent)
+
+
+def test_drawn_cases_are_counted_by_throughput_time() -> None:
+    """A case beyond the last edge is in the last bin. Without cases all bins are alike."""
     edges = log_edges(8_000, 3)
     assert edges.tolist() == [0, 1_000, 2_000, 4_000, 8_000]
-    noisy = replace(noisy, throughput=np.asarray([5.0, 9.0, 2.0, 6.0]))
     drawn = np.asarray([0] * 4 + [999] * 2 + [1_000] * 5 + [3_999] * 3 + [8_000, 10**9])
-    parent = np.asarray([6, 5, 3, 2]) / 16
-    assert drawn_times.throughput_shape(noisy, drawn, edges) == pytest.approx(
-        _pulled([5.0, 9.0, 2.0, 6.0], 16.0, parent, 6.0, 10.0), abs=1e-12
-    )
-    assert drawn_times.throughput_shape(noisy, drawn[:0], edges) == pytest.approx([0.25] * 4)
+    assert drawn_times.shape_of_cases(drawn, edges) == pytest.approx(np.asarray([6, 5, 3, 2]) / 16)
+    assert drawn_times.shape_of_cases(drawn[:0], edges) == pytest.approx([0.25] * 4)
     # Bins of a millisecond: a time in the last one, and one beyond it.
-    narrow = replace(noisy, throughput=np.asarray([0.0, 0.0]), throughput_noise=1e9)
-    shape = drawn_times.throughput_shape(narrow, np.asarray([999, 1_000, 1_001, 5_000]), np.asarray([0, 1_000, 1_001]))
-    assert shape == pytest.approx([1 / 4, 3 / 4], abs=1e-3)
+    shape = drawn_times.shape_of_cases(np.asarray([999, 1_000, 1_001, 5_000]), np.asarray([0, 1_000, 1_001]))
+    assert shape == pytest.approx([1 / 4, 3 / 4])
+
+
+def test_sums_of_many_throughput_bins_have_little_noise() -> None:
+    """Of 41 bins with noise of 1 a sum would have 6.4 if each bin had a cell; it has the sum of squares of the series,
+    which grows with the logarithm. Drawn noise shows it."""
+    series = [math.comb(2 * k, k) / 4**k for k in range(41)]
+    noisy = replace(
+        _noisy([], PublicTimeBounds(DAY), 3, noise=2.0), throughput_weights=throughput_weights(41, UNIT) / UNIT
+    )
+    square = sum(number**2 for number in series)
+    assert square == pytest.approx(2.21, abs=0.05)
+    assert noisy.cases_noise == pytest.approx(2.0 * square, rel=1e-3)
+    cells = np.random.default_rng(2).normal(0.0, 2.0, (41, 20_000))
+    sums = np.cumsum(np.linalg.solve(noisy.throughput_weights, cells), axis=0)
+    assert sums.std(axis=1).max() == pytest.approx(noisy.cases_noise, rel=0.03)
 
 
 # quantiles
@@ -217,7 +251,7 @@ def test_a_median_is_found_through_noise_in_many_bins() -> None:
     found = []
     for _ in range(200):
         noisy = true + rng.normal(0.0, 25.0, len(true))
-        shape = drawn_times.shape(noisy, 1000.0, np.full(len(true), 1 / len(true)), 25.0, 1.0)
+        shape = drawn_times.shape(noisy, 1000.0, np.full(len(true), 1 / len(true)), 25.0)
         found.append(int(drawn_times.quantiles(shape, edges, np.asarray([0.5]))[0]))
     near = np.abs(np.asarray(found) / np.median(duration) - 1) <= 0.2
     assert near.mean() >= 0.8
@@ -348,7 +382,7 @@ VARIANT = st.lists(st.integers(0, 2), max_size=7).map(tuple)
 @settings(deadline=None, max_examples=40)
 @given(st.lists(st.tuples(VARIANT, st.integers(0, 6)), max_size=4), st.data())
 def test_an_exchange_keeps_the_durations_of_each_pair(released: Released, data: st.DataObject) -> None:
-    """In whichever order, and the cases are nowhere farther from what is wanted, all together."""
+    """In whichever order: by difference the cases lack least in squares, then each ratio only comes nearer to 1."""
     pairs = pairs_of(released, 3)
     steps = drawn_times.ReleasedSteps.of(released, pairs, 3)
     size = len(steps.pair)
@@ -356,12 +390,47 @@ def test_an_exchange_keeps_the_durations_of_each_pair(released: Released, data: 
     cases = steps.n_cases
     wanted = np.asarray(data.draw(st.lists(st.integers(0, 4000), min_size=cases, max_size=cases)), dtype=np.int64)
     drawn = duration.tolist()
-    after = drawn_times._exchanged(steps, duration, wanted)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(drawn_times, "PASSES_BY_RATIO", 0)
+        by_difference = drawn_times._exchanged(steps, duration, wanted, simulated(1))
+    after = drawn_times._exchanged(steps, duration, wanted, simulated(1))
     assert duration.tolist() == drawn, "the drawn ones are not overwritten"
     for row in range(len(pairs)):
+        assert sorted(by_difference[steps.pair == row]) == sorted(duration[steps.pair == row])
         assert sorted(after[steps.pair == row]) == sorted(duration[steps.pair == row])
-    before_distance = ((steps.sums(duration) - wanted) ** 2).sum()
-    assert ((steps.sums(after) - wanted) ** 2).sum() <= before_distance
+    squares = [((steps.sums(durations) - wanted) ** 2).sum() for durations in (duration, by_difference)]
+    assert squares[1] <= squares[0]
+    ratios = [np.abs(np.log((steps.sums(d) + 60_000) / (wanted + 60_000))).sum() for d in (by_difference, after)]
+    assert ratios[1] <= ratios[0] + 1e-9
+
+
+def test_durations_are_exchanged_where_ratios_come_nearer_to_one() -> None:
+    """A case of one step took 60 minutes, not 6; another one had 6 minutes, but 1000 for its other step. An exchange
+    costs the longer case more minutes than the shorter one gains, and hardly anything of its ratio."""
+    released: Released = [((0, 1), 1), ((2, 0, 1), 1)]
+    steps = drawn_times.ReleasedSteps.of(released, pairs_of(released, 3), 3)
+    minutes = 60_000
+    duration = np.asarray([60, 1000, 6], dtype=np.int64) * minutes
+    wanted = np.asarray([6, 1000], dtype=np.int64) * minutes
+    after = drawn_times._exchanged(steps, duration, wanted, simulated(1))
+    assert (after // minutes).tolist() == [6, 1000, 60]
+    again = drawn_times._exchanged(steps, after, wanted, simulated(2))
+    assert again.tolist() == after.tolist(), "none where both would go away from their times"
+
+
+def test_a_case_that_takes_no_time_has_a_ratio() -> None:
+    """A minute is added to both times; sums of cases follow the exchange."""
+    released: Released = [((0, 1), 2)]
+    steps = drawn_times.ReleasedSteps.of(released, pairs_of(released, 2), 2)
+    duration = np.asarray([1_000, 200_000], dtype=np.int64)
+    group = np.arange(2)
+    sums = steps.sums(duration)
+    drawn_times._exchange_pairs(steps, group, duration, sums, np.asarray([0, 200_000]))
+    assert duration.tolist() == [1_000, 200_000]
+    assert sums.tolist() == [1_000, 200_000]
+    drawn_times._exchange_pairs(steps, group, duration, sums, np.asarray([200_000, 0]))
+    assert duration.tolist() == [200_000, 1_000]
+    assert sums.tolist() == [200_000, 1_000]
 
 
 def test_durations_of_one_case_are_not_exchanged_among_themselves() -> None:
@@ -399,7 +468,7 @@ def test_facts_name_the_quantiles_and_the_pairs_that_are_too_noisy() -> None:
     noisy.throughput[hour] = 1e7
     facts = draw_times(noisy, released, "ab", bounds, 3 * UNIT, simulated(1)).facts
     assert facts["unreadable"] == [["b", "a"]]
-    assert facts["noise"] == {"steps": 10.006, "cases": 10.006}
+    assert facts["noise"] == {"steps": 10.006, "cases": 64.067}, "the root of 41 bins times that of a cell"
     assert facts["readable_from_steps"] == 200.1, "20 deviations"
     low, high = bounds.throughput_edges[hour : hour + 2].tolist()
     seconds = facts["throughput_seconds"]

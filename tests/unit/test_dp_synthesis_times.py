@@ -163,7 +163,8 @@ def test_a_step_back_in_time_took_none() -> None:
     back = replace(log, time=log.time[::-1].copy())
     found = times.true_cells(back, "ab", _pairs("ab", alphabet="ab"), PublicTimeBounds(DAY), 2 * UNIT)
     assert np.flatnonzero(found["steps"][0]).tolist() == [0]
-    assert np.flatnonzero(found["throughput"]).tolist() == [0]
+    weights = times.throughput_weights(41, times.block_weight(Fraction(1, 4), 2 * UNIT))
+    assert found["throughput"].tolist() == weights[:, 0].tolist()
 
 
 @pytest.mark.parametrize("alphabet", ["a", "ab", "abc", "abcd"])
@@ -221,10 +222,33 @@ def test_cases_are_counted_by_throughput_time() -> None:
     spans = [0, 999, 1_000, HOUR, 5 * DAY, 16 * DAY - 1, 16 * DAY, 900 * DAY]
     log = _log(("a", [7]), ("", []), *(("aba", [7, 8, 7 + span]) for span in spans))
     found = times.true_cells(log, "ab", _pairs("ab", alphabet="ab"), bounds, 4 * UNIT)["throughput"]
-    weight = math.isqrt((4 * UNIT) ** 2 // 4)
-    assert found.tolist() == [
-        sum(_bin(span, edges) == place for span in [0, *spans]) * weight for place in range(len(edges) - 1)
-    ]
+    unit = math.isqrt((4 * UNIT) ** 2 // 4)
+    expected = [0] * (len(edges) - 1)
+    for span in [0, *spans]:
+        first = _bin(span, edges)
+        for cell in range(first, len(expected)):
+            expected[cell] += _share_of_cell(cell - first, len(expected), unit)
+    assert found.tolist() == expected
+
+
+def _share_of_cell(later: int, cells: int, unit: int) -> int:
+    """The weight of a case in a cell so many places after its bin, rounded down."""
+    squares = [Fraction(math.comb(2 * k, k), 4**k) ** 2 for k in range(cells)]
+    return math.isqrt(math.floor(unit**2 * squares[later] / sum(squares)))
+
+
+@pytest.mark.parametrize("cells", [1, 2, 3, 41])
+def test_the_cells_of_a_case_are_the_root_of_cumulative_sums(cells: int) -> None:
+    """The square of the matrix is that of the sums; no case adds more than its unit, and the first bin not less."""
+    for unit in (1, 100, 3 * UNIT):
+        weights = times.throughput_weights(cells, unit)
+        assert weights.dtype == np.int64
+        squares = (weights.astype(object) ** 2).sum(axis=0).tolist()
+        assert max(squares) <= unit**2
+        assert squares[0] >= (unit - cells) * unit
+    root = weights / weights[0, 0]
+    assert root @ root == pytest.approx(np.tri(cells), abs=1e-4)
+    assert times.throughput_weights(3, 1_000)[:, 0].tolist() == [847, 423, 317], "1, 1/2 and 3/8 by the root of 89/64"
 
 
 @pytest.mark.parametrize("start", [None, (0, 20 * DAY)])
@@ -240,8 +264,8 @@ def test_every_cell_gets_noise_of_the_scale(start: tuple[int, int] | None) -> No
     assert noisy.steps == pytest.approx((true["steps"] + 5 * UNIT) / UNIT)
     assert noisy.steps.max() == pytest.approx(90 + 5)
     throughput = times.block_weight(Fraction(1, 4), 3 * UNIT)
-    assert noisy.throughput.max() == pytest.approx(90 + 5 * UNIT / throughput)
-    assert noisy.throughput.min() == pytest.approx(5 * UNIT / throughput)
+    assert noisy.throughput == pytest.approx((true["throughput"] + 5 * UNIT) / throughput)
+    assert noisy.throughput_weights == pytest.approx(times.throughput_weights(41, throughput) / throughput)
     assert (noisy.step_noise, noisy.throughput_noise) == (7.5, 7.5 * UNIT / throughput)
     if start is None:
         assert (len(noisy.weeks), len(noisy.hours), noisy.start_noise) == (0, 0, 0.0)

@@ -39,7 +39,7 @@ from models.dp.strict import Terms
 from models.dp.synthesis import candidates, contexts, labels, times
 from models.dp.synthesis.table import VariantCounts
 from models.dp.zcdp import rho_of, scale_of
-from models.eventlog import EventLog
+from models.eventlog import EventLog, Ints
 
 NAMES = ("A", "B", "C")
 LONG = 400
@@ -66,6 +66,9 @@ A_THEN_B, A_THEN_C = 1, 2
 MOST_DURATION = 30 * DAY
 LONG_STEP = 29 * DAY
 """A step that falls into the last cells below `MOST_DURATION`, where nobody else has one."""
+
+LONGEST_OTHER = 2 * DAY
+"""The other cases of these logs take less from their first event to their last one."""
 
 Events = Iterator[Hashable]
 
@@ -548,9 +551,9 @@ class _TimesStage:
         norm = design.times_norm
         noisy = times.measure(log, NAMES, np.asarray([A_THEN_B]), bounds, norm, scale, self.draw)
         place = int(np.searchsorted(bounds.throughput_edges, LONG_STEP, side="right")) - 1
-        case_unit = times.block_weight(bounds.blocks["throughput"], norm)
         long_steps = float(noisy.steps[0, -1]) * contexts.UNIT
-        long_cases = float(noisy.throughput[place]) * case_unit
+        block_unit = times.block_weight(bounds.blocks["throughput"], norm)
+        long_cases, case_unit = _along_bin(noisy, place, bounds.throughput_edges, block_unit)
         along = (long_steps * contexts.UNIT + long_cases * case_unit) / math.hypot(contexts.UNIT, case_unit)
         yield from _buckets("long steps", round(long_steps), scale)
         yield from _buckets("long cases", round(long_cases), scale)
@@ -691,9 +694,9 @@ class _NormsAndTimes:
         bounds, norm = times.PublicTimeBounds(MOST_DURATION), design.times_norm
         scale = self.budget.times_scale(self.terms, design)
         noisy = times.measure(log, NAMES, np.asarray([A_THEN_C]), bounds, norm, scale, self.draw)
-        step_unit, case_unit = (times.block_weight(bounds.blocks[name], norm) for name in ("steps", "throughput"))
+        step_unit, block_unit = (times.block_weight(bounds.blocks[name], norm) for name in ("steps", "throughput"))
         long_steps = float(noisy.steps[0, -1]) * contexts.UNIT
-        long_cases = float(noisy.throughput[-1]) * case_unit
+        long_cases, case_unit = _along_bin(noisy, -1, bounds.throughput_edges, block_unit)
         along = (long_steps * step_unit + long_cases * case_unit) / math.hypot(step_unit, case_unit)
         for event in _buckets("long steps and cases", round(along), scale):
             yield kind, event
@@ -750,6 +753,20 @@ class _WholeMap:
         if released.times is not None:
             days = released.times.throughput_90 // DAY
             yield "nine tenths of the cases take at least so many days", days
+
+
+def _along_bin(noisy: times.NoisyTimes, place: int, edges: Ints, block_unit: int) -> tuple[float, float]:
+    """Return the cells of throughput times along the direction in which a case of a bin moves them, and how far.
+
+    The direction is the part of the case's cells that cases of less than `LONGEST_OTHER` cannot add to. Both numbers
+    are in units of 1 / UNIT, of which `block_unit` make a case.
+    """
+    of_case = noisy.throughput_weights[:, place]
+    of_others = noisy.throughput_weights[:, : int(np.searchsorted(edges, LONGEST_OTHER))]
+    others_part, *_ = np.linalg.lstsq(of_others, of_case)
+    direction = of_case - of_others @ others_part
+    length = float(np.linalg.norm(direction))
+    return float(noisy.throughput @ direction) / length * block_unit, length * block_unit
 
 
 def _level_events(first: contexts.ContextLevel) -> Events:

@@ -4,7 +4,8 @@ All histograms are blocks of one vector of whole numbers, in units of 1 / UNIT, 
 
 * steps: a cell for every pair "a directly followed by b" of the released traces (public by then) and every bin of
   durations. Each step of a case weighs min(1, W / n), where n is the L2 norm of the case's own cells, each step as 1;
-* throughput: the time from the first event of a case to its last one; each case has one weight in one bin;
+* throughput: the time from the first event of a case to its last one. Each case has one weight, divided among the cells
+  from its bin on (`throughput_weights`): sums of many bins, which a quantile is read off, then have less noise;
 * starts, if a public range is declared: each case has one weight in one week of the range, and in one of the 168 hours
   of that week.
 
@@ -151,8 +152,10 @@ class NoisyTimes:
         Sorted keys of the pairs of labels: a * labels + b.
     steps : float64[P, bins]
         Weighted steps of each pair by duration.
-    throughput : float64[bins]
-        Cases by throughput time.
+    throughput : float64[cells]
+        Cells of throughput times, as many as bins.
+    throughput_weights : float64[cells, bins]
+        What a case of each bin of throughput times adds to each cell.
     weeks, hours : float64[weeks], float64[168]
         Cases by start; both empty if starts are not released.
     step_noise, throughput_noise, start_noise : float
@@ -162,11 +165,18 @@ class NoisyTimes:
     pairs: Ints
     steps: Floats
     throughput: Floats
+    throughput_weights: Floats
     weeks: Floats
     hours: Floats
     step_noise: float
     throughput_noise: float
     start_noise: float
+
+    @property
+    def cases_noise(self) -> float:
+        """Largest deviation of the noise in a number of cases up to some throughput time."""
+        sums_of_cells = np.cumsum(np.linalg.inv(self.throughput_weights), axis=0)
+        return self.throughput_noise * float(np.linalg.norm(sums_of_cells, axis=1).max())
 
 
 def measure(
@@ -206,11 +216,13 @@ def measure(
     blocks = dict(zip(sizes, parts, strict=True))
     case_units = {name: block_weight(bounds.blocks[name], norm) for name in sizes if name != "steps"}
     start_unit = case_units.get("weeks", 1)
+    of_case = throughput_weights(sizes["throughput"], case_units["throughput"])
     nothing = np.zeros(0)
     return NoisyTimes(
         pairs=pairs,
         steps=blocks["steps"].reshape(len(pairs), n_bins) / UNIT,
         throughput=blocks["throughput"] / case_units["throughput"],
+        throughput_weights=of_case / case_units["throughput"],
         weeks=blocks.get("weeks", nothing) / start_unit,
         hours=blocks.get("hours", nothing) / start_unit,
         step_noise=scale / UNIT,
@@ -231,9 +243,10 @@ def true_cells(
     norm
         The most that one case adds to all histograms together, in L2.
     """
+    cases = _throughput_cases(log, bounds)
     cells = {
         "steps": _step_cells(log, _codes(log, alphabet), len(alphabet), pairs, bounds, norm),
-        "throughput": _throughput_cases(log, bounds) * block_weight(bounds.blocks["throughput"], norm),
+        "throughput": throughput_weights(len(cases), block_weight(bounds.blocks["throughput"], norm)) @ cases,
     }
     if bounds.start is not None:
         weeks, hours = _starts(log, bounds)
@@ -255,6 +268,30 @@ def block_weight(part: Fraction, norm: int) -> int:
 def step_weight(square: int, part: Fraction, norm: int) -> int:
     """Return the weight of each step of a case whose cells, each step as 1, have this sum of squares."""
     return min(UNIT, math.isqrt(math.floor(norm**2 * part) // square))
+
+
+def throughput_weights(n_bins: int, unit: int) -> Ints:
+    """Return what a case of each bin adds to each cell of throughput times, int64[cells, bins].
+
+    A case of bin j adds f(i - j) to each cell i >= j, in proportion to f = 1, 1/2, 3/8, 5/16 and so on, the power
+    series of 1 / sqrt(1 - x). The square of the matrix of these numbers is the matrix of cumulative sums. So the noise
+    of a sum of n bins grows with the logarithm of n, not with its root (Fichtenberger, Henzinger and Upadhyay 2023). A
+    case adds at most `unit` in L2: what it adds to a cell is rounded down.
+
+    Parameters
+    ----------
+    n_bins
+        Number of bins, and of cells.
+    unit
+        The most that a case adds to all cells together, in L2.
+    """
+    series = [Fraction(1)]
+    for place in range(1, n_bins):
+        series.append(series[-1] * Fraction(2 * place - 1, 2 * place))
+    square = sum(number**2 for number in series)
+    weights = np.asarray([math.isqrt(math.floor(unit**2 * number**2 / square)) for number in series])
+    lag = np.subtract.outer(np.arange(n_bins), np.arange(n_bins))
+    return np.where(lag >= 0, weights[np.maximum(lag, 0)], 0).astype(np.int64)
 
 
 def _step_cells(log: EventLog, codes: Ints, n_labels: int, pairs: Ints, bounds: PublicTimeBounds, norm: int) -> Ints:

@@ -279,7 +279,7 @@ class Design:
     case_weight: int = 3
     candidates: int = 1_000
     max_length: int = 200
-    sample: int = 20_000
+    sample: int = 10_000
     given: tuple[tuple[str, ...], ...] = ()
     bounds: times.PublicTimeBounds | None = None
     shares: Shares | None = None

@@ -42,6 +42,17 @@ def test_a_variant_goes_to_its_nearest_candidate(chunk: int, monkeypatch: pytest
     assert candidates.nearest([], [(1,)]).tolist() == []
 
 
+def test_the_place_of_a_variant_does_not_depend_on_the_others() -> None:
+    """Else one case could move another one to another cell. Lengths have many ratios at which a cutoff just holds."""
+    rng = np.random.default_rng(11)
+    variants = [(int(rng.integers(2)),) * n for n in range(1, 41)] + _variants(rng, 60, labels=3, longest=40)
+    there = [(1,) * n for n in (40, 3, 8, 24, 16, 12, 9, 6, 33)] + _variants(rng, 30, labels=3, longest=40)
+    together = candidates.nearest(variants, there).tolist()
+    assert together == [candidates.nearest([variant], there).tolist()[0] for variant in variants]
+    exact = [min(range(len(there)), key=lambda place: (distance(variant, there[place]), place)) for variant in variants]
+    assert together == exact
+
+
 def test_labels_are_characters_of_their_own() -> None:
     """One valid character each, also beyond the surrogates, and no two labels the same."""
     labels = [*range(300), *range(0xD700, 0xE100), 0x10000, 0x10F7FE]
@@ -184,11 +195,13 @@ def test_nearest_by_hand() -> None:
     assert candidates.nearest([(0,), ()], [(1,), (2,)]).tolist() == [0, 0]
 
 
-@pytest.mark.parametrize("near", [0.0, 0.25, 0.4, 0.5, 1.0])
-def test_the_nearest_candidate_is_found_however_far_it_is(near: float, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("cutoffs", [(1.0,), (0.0, 1.0), (0.25, 1.0), (0.2, 0.4, 1.0), (0.25, 0.5, 0.75, 1.0)])
+def test_the_nearest_candidate_is_found_however_far_it_is(
+    cutoffs: tuple[float, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Distances of 1/4, 2/4, 3/4 and 1 from the nearest of two candidates, and two ties; the second candidate is nearer
-    to all but the last ones. Distances up to `NEAR` are looked for first."""
-    monkeypatch.setattr(candidates, "NEAR", near)
+    to all but the last ones. Small distances are looked for first."""
+    monkeypatch.setattr(candidates, "CUTOFFS", cutoffs)
     variants = [(1, 1, 1, 0), (1, 1, 0, 0), (1, 0, 0, 0), (2, 2, 2, 2), (3, 3, 1, 1)]
     assert candidates.nearest(variants, [(3, 3, 3, 3), (1, 1, 1, 1)]).tolist() == [1, 1, 1, 0, 0]
 

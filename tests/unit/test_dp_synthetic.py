@@ -223,7 +223,7 @@ def test_a_design_that_is_not_given_is_that_of_the_reference() -> None:
     """docs/configuration.md; its shares are the usual ones of the stages that run, given ones stay."""
     usual = Design()
     said = (usual.max_labels, usual.order, usual.case_weight, usual.candidates, usual.max_length, usual.sample)
-    assert said == (64, 2, 3, 1000, 200, 20_000)
+    assert said == (64, 2, 3, 1000, 200, 10_000)
     assert (usual.activities, usual.other, usual.given, usual.bounds, usual.shares) == (None, None, (), None, None)
     for epsilon in (Fraction(1), Fraction(1, 10)):
         assert Design().split(epsilon) == Shares.usual(labels=True, times=False, epsilon=epsilon)

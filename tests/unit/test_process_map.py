@@ -415,7 +415,7 @@ def test_intervals_cover_the_steps_that_a_level_has_in_full(
 
 def test_parameters_that_are_not_given_are_those_of_a_log() -> None:
     """Labels are selected, contexts have one label, and the budget counts a B of 2, the least, or a declared one."""
-    assert map_design() == Design(order=1, case_weight=2, shares=usual_shares(labels=True))
+    assert map_design() == Design(order=1, case_weight=2, sample=20_000, shares=usual_shares(labels=True))
     assert map_design(case_weight=5).case_weight == 5
 
 

@@ -171,7 +171,7 @@ class DpSynthetic(StagedMechanism):
     thousand typical paths, or a build takes too long."""
     max_length: int = Field(default=200, ge=1)
     """Longest trace of the model. Set it when true cases have more than 200 events."""
-    sample: int = Field(default=20_000, ge=1)
+    sample: int = Field(default=10_000, ge=1)
     """Traces drawn from the model, among which `traces` are chosen. Set it when a build takes too long (lower), or
     when rare paths of a large log are missing (higher)."""
     candidates: str | None = None

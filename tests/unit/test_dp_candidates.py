@@ -53,6 +53,30 @@ def test_the_place_of_a_variant_does_not_depend_on_the_others() -> None:
     assert together == exact
 
 
+def test_only_candidates_of_like_length_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Texts of ten and eleven letters within .2: at most a letter beyond 8 to 13 (7 to 15), then within .4 (6 to 18),
+    then all. A variant with a candidate at just .2 is not compared again, and empty ones are so the last time only."""
+    compared = []
+    real = candidates.distances
+
+    def recorded(rows: Sequence[str], columns: Sequence[str], cutoff: float) -> np.ndarray:
+        compared.append(([len(row) for row in rows], [len(column) for column in columns], cutoff))
+        return real(rows, columns, cutoff=cutoff)
+
+    monkeypatch.setattr(candidates, "distances", recorded)
+    monkeypatch.setattr(candidates, "CHUNK", 2)
+    of_length = [(5,) * n for n in (6, 7, 15, 16, 30)]
+    there = [*of_length[:2], (0,) * 8 + (2, 2), *of_length[2:]]
+    assert candidates.nearest([(), (1,) * 11, (0,) * 10, ()], there).tolist() == [0, 0, 2, 0]
+    every_length = [6, 7, 10, 15, 16, 30]
+    assert compared == [
+        ([10, 11], [7, 10, 15], 0.2),
+        ([11], [6, 7, 10, 15, 16], 0.4),
+        ([0, 0], every_length, 1.0),
+        ([11], every_length, 1.0),
+    ]
+
+
 def test_labels_are_characters_of_their_own() -> None:
     """One valid character each, also beyond the surrogates, and no two labels the same."""
     labels = [*range(300), *range(0xD700, 0xE100), 0x10000, 0x10F7FE]

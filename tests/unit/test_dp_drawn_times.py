@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -188,11 +187,14 @@ def test_the_shape_of_throughput_times_explains_all_cells_together(of_case: np.n
 
 
 def test_throughput_times_of_no_cases_are_those_of_the_parent() -> None:
-    """Also without noise."""
+    """Also without noise; a single case has a time of its own."""
     parent = np.full(41, 1 / 41)
     for noise in (0.0, 3.0):
         noisy = _noisy([], PublicTimeBounds(DAY), 3, noise)
+        noisy.throughput[5] = 1.0
         assert drawn_times.throughput_shape(noisy, 0.0, parent) == pytest.approx(parent)
+    one = replace(noisy, throughput_noise=0.0)
+    assert drawn_times.throughput_shape(one, 1.0, parent)[5] == pytest.approx(1.0)
 
 
 def test_drawn_cases_are_counted_by_throughput_time() -> None:
@@ -205,21 +207,6 @@ def test_drawn_cases_are_counted_by_throughput_time() -> None:
     # Bins of a millisecond: a time in the last one, and one beyond it.
     shape = drawn_times.shape_of_cases(np.asarray([999, 1_000, 1_001, 5_000]), np.asarray([0, 1_000, 1_001]))
     assert shape == pytest.approx([1 / 4, 3 / 4])
-
-
-def test_sums_of_many_throughput_bins_have_little_noise() -> None:
-    """Of 41 bins with noise of 1 a sum would have 6.4 if each bin had a cell; it has the sum of squares of the series,
-    which grows with the logarithm. Drawn noise shows it."""
-    series = [math.comb(2 * k, k) / 4**k for k in range(41)]
-    noisy = replace(
-        _noisy([], PublicTimeBounds(DAY), 3, noise=2.0), throughput_weights=throughput_weights(41, UNIT) / UNIT
-    )
-    square = sum(number**2 for number in series)
-    assert square == pytest.approx(2.21, abs=0.05)
-    assert noisy.cases_noise == pytest.approx(2.0 * square, rel=1e-3)
-    cells = np.random.default_rng(2).normal(0.0, 2.0, (41, 20_000))
-    sums = np.cumsum(np.linalg.solve(noisy.throughput_weights, cells), axis=0)
-    assert sums.std(axis=1).max() == pytest.approx(noisy.cases_noise, rel=0.03)
 
 
 # quantiles
@@ -439,6 +426,25 @@ def test_durations_of_one_case_are_not_exchanged_among_themselves() -> None:
     steps = drawn_times.ReleasedSteps.of(released, pairs_of(released, 2), 2)
     groups = [sorted(steps.case[group].tolist()) for group in drawn_times._exchangeable(steps) if len(group) > 1]
     assert sorted(groups) == [[0, 1], [0, 1, 2], [0, 1, 3]], "0 0 for the first and second time, and 0 1"
+
+
+def test_any_two_steps_of_a_pair_are_exchanged_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of four cases the first two have each other's times: they meet in some pass, whatever their places are."""
+    monkeypatch.setattr(drawn_times, "PASSES", 0)
+    released: Released = [((0, 1), 4)]
+    steps = drawn_times.ReleasedSteps.of(released, pairs_of(released, 2), 2)
+    duration = np.asarray([60, 6, 500, 4_000], dtype=np.int64) * 60_000
+    wanted = np.asarray([6, 60, 500, 4_000], dtype=np.int64) * 60_000
+    assert drawn_times._exchanged(steps, duration, wanted, simulated(3)).tolist() == wanted.tolist()
+
+
+def test_an_exchange_that_changes_nothing_is_left_out() -> None:
+    """Two cases of one target are as near to it either way."""
+    released: Released = [((0, 1), 2)]
+    steps = drawn_times.ReleasedSteps.of(released, pairs_of(released, 2), 2)
+    duration = np.asarray([1_000, 2_000], dtype=np.int64)
+    drawn_times._exchange_pairs(steps, np.arange(2), duration, steps.sums(duration), np.asarray([5_000, 5_000]))
+    assert duration.tolist() == [1_000, 2_000]
 
 
 def test_the_slowest_cases_take_what_the_steps_leave() -> None:

@@ -251,6 +251,19 @@ def test_the_cells_of_a_case_are_the_root_of_cumulative_sums(cells: int) -> None
     assert times.throughput_weights(3, 1_000)[:, 0].tolist() == [847, 423, 317], "1, 1/2 and 3/8 by the root of 89/64"
 
 
+def test_sums_of_many_throughput_bins_have_little_noise() -> None:
+    """If each of 41 bins had a cell, the noise of a sum would be 6.4 times that of a cell. It is the sum of squares of
+    the series, which grows with the logarithm, as drawn noise shows."""
+    log, pairs = _log(("ab", [0, HOUR])), _pairs("ab", alphabet="ab")
+    noisy = times.measure(log, "ab", pairs, PublicTimeBounds(DAY), 3 * UNIT, 7.5 * UNIT, EqualNoise(5 * UNIT))
+    square = sum((math.comb(2 * k, k) / 4**k) ** 2 for k in range(41))
+    assert square == pytest.approx(2.21, abs=0.05)
+    assert noisy.cases_noise == pytest.approx(noisy.throughput_noise * square, rel=1e-3)
+    cells = np.random.default_rng(2).normal(0.0, noisy.throughput_noise, (41, 20_000))
+    sums = np.cumsum(np.linalg.solve(noisy.throughput_weights, cells), axis=0)
+    assert sums.std(axis=1).max() == pytest.approx(noisy.cases_noise, rel=0.03)
+
+
 @pytest.mark.parametrize("start", [None, (0, 20 * DAY)])
 def test_every_cell_gets_noise_of_the_scale(start: tuple[int, int] | None) -> None:
     """One draw for all histograms, also for the empty cells; the results are in steps and cases."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import replace
 from fractions import Fraction
@@ -277,11 +278,14 @@ def test_ranges_of_norms_begin_above_the_end_of_the_one_before() -> None:
 
 
 def test_each_range_of_norms_has_its_own_norm() -> None:
-    """The norm of a range is in it, so a B at the upper end of the range caps none of its cases."""
+    """The norm of a range is in it, so a B at the upper end of the range caps none of its cases: that of the first range
+    is its end, up to which nobody is capped, and that of the others their middle; the last one has none."""
     ends = (0, *process_map.NORM_ENDS, math.inf)
     norms = process_map.NORMS
     assert len(norms) == len(ends) - 1
     assert all(low < norm <= high for low, norm, high in zip(ends[:-1], norms, ends[1:], strict=True))
+    assert norms[0] == ends[1]
+    assert norms[1:-1] == tuple((low + high) / 2 for low, high in itertools.pairwise(process_map.NORM_ENDS))
 
 
 def _norms(**cases: float) -> NoisyNorms:

@@ -290,8 +290,8 @@ def throughput_weights(n_bins: int, unit: int) -> Ints:
         series.append(series[-1] * Fraction(2 * place - 1, 2 * place))
     square = sum(number**2 for number in series)
     weights = np.asarray([math.isqrt(math.floor(unit**2 * number**2 / square)) for number in series])
-    lag = np.subtract.outer(np.arange(n_bins), np.arange(n_bins))
-    return np.where(lag >= 0, weights[np.maximum(lag, 0)], 0).astype(np.int64)
+    cells_after = np.subtract.outer(np.arange(n_bins), np.arange(n_bins))
+    return np.tril(weights[np.abs(cells_after)]).astype(np.int64)
 
 
 def _step_cells(log: EventLog, codes: Ints, n_labels: int, pairs: Ints, bounds: PublicTimeBounds, norm: int) -> Ints:

@@ -125,14 +125,20 @@ class Factorization:
         return response
 
 
+def power_series(exponent: Fraction, length: int) -> list[Fraction]:
+    """Return the first coefficients of (1 - z)^-exponent, from that of z^0 on.
+
+    With an exponent of 1/2, the lower triangular matrix of c_(i - j) is the square root of that of running sums.
+    """
+    coefficients = [Fraction(1)]
+    for power in range(length - 1):
+        coefficients.append(coefficients[-1] * (exponent + power) / (power + 1))
+    return coefficients
+
+
 def _coefficients(exponent: Fraction, length: int) -> tuple[int, ...]:
     """Coefficients of (1 - z)^-exponent in parts of `UNIT`, rounded down: exact, so the same on every machine."""
-    coefficients = []
-    exact = Fraction(1)
-    for power in range(length):
-        coefficients.append(math.floor(UNIT * exact))
-        exact *= (exponent + power) / (power + 1)
-    return tuple(coefficients)
+    return tuple(math.floor(UNIT * coefficient) for coefficient in power_series(exponent, length))
 
 
 def _release_noise(exponent: Fraction, length: int) -> float:

@@ -38,6 +38,7 @@ import numpy as np
 
 from models.content_free import content_free
 from models.dp.annotation import MAX_BOUND_MS, MILLISECOND, check_starts
+from models.dp.factorization import power_series
 from models.dp.noise import NoiseSource
 from models.dp.synthesis.contexts import UNIT
 from models.errors import InputError
@@ -273,10 +274,10 @@ def step_weight(square: int, part: Fraction, norm: int) -> int:
 def throughput_weights(n_bins: int, unit: int) -> Ints:
     """Return what a case of each bin adds to each cell of throughput times, int64[cells, bins].
 
-    A case of bin j adds f(i - j) to each cell i >= j, in proportion to f = 1, 1/2, 3/8, 5/16 and so on, the power
-    series of 1 / sqrt(1 - x). The square of the matrix of these numbers is the matrix of cumulative sums. So the noise
-    of a sum of n bins grows with the logarithm of n, not with its root (Fichtenberger, Henzinger and Upadhyay 2023). A
-    case adds at most `unit` in L2: what it adds to a cell is rounded down.
+    A case of bin j adds to the cells i >= j, in proportion to the coefficients c_(i - j) of 1 / sqrt(1 - z): 1, 1/2,
+    3/8 and so on. The square of the matrix of these numbers is that of running sums. So the noise of a sum of n bins
+    grows with the logarithm of n, not with its root (Henzinger, Upadhyay and Upadhyay 2023). A case adds at most `unit`
+    in L2: what it adds to a cell is rounded down.
 
     Parameters
     ----------
@@ -285,13 +286,11 @@ def throughput_weights(n_bins: int, unit: int) -> Ints:
     unit
         The most that a case adds to all cells together, in L2.
     """
-    series = [Fraction(1)]
-    for place in range(1, n_bins):
-        series.append(series[-1] * Fraction(2 * place - 1, 2 * place))
-    square = sum(number**2 for number in series)
-    weights = np.asarray([math.isqrt(math.floor(unit**2 * number**2 / square)) for number in series])
+    coefficients = power_series(Fraction(1, 2), n_bins)
+    square = sum(coefficient**2 for coefficient in coefficients)
+    weights = np.asarray([math.isqrt(math.floor(unit**2 * coefficient**2 / square)) for coefficient in coefficients])
     cells_after = np.subtract.outer(np.arange(n_bins), np.arange(n_bins))
-    return np.tril(weights[np.abs(cells_after)]).astype(np.int64)
+    return np.tril(weights[cells_after]).astype(np.int64)  # negative places are above the diagonal
 
 
 def _step_cells(log: EventLog, codes: Ints, n_labels: int, pairs: Ints, bounds: PublicTimeBounds, norm: int) -> Ints:

@@ -77,6 +77,11 @@ def test_only_candidates_of_like_length_are_compared(monkeypatch: pytest.MonkeyP
     ]
 
 
+def test_small_cells_are_dropped_as_the_page_says() -> None:
+    """docs/synthetic.md: below two scales of the noise, and below one for logs of few variants."""
+    assert (candidates.DROP, candidates.LOW_DROP) == (2.0, 1.0)
+
+
 def test_labels_are_characters_of_their_own() -> None:
     """One valid character each, also beyond the surrogates, and no two labels the same."""
     labels = [*range(300), *range(0xD700, 0xE100), 0x10000, 0x10F7FE]

@@ -124,7 +124,7 @@ PREVIEW_STEPS_A_CELL = 1.0
 preview: few or none would reach their threshold. Longer contexts would be mostly noise too, so the first level has all
 that is left."""
 
-PRICE = 1.4
+PRICE = 1.6
 """Factor of the price of the first level (`thinned`): traces of few and sure steps are nearer to the cases."""
 
 ONE_LEVEL_PRICE = 1.15

@@ -896,10 +896,10 @@ def _of_level(level: ContextLevel, epsilon: str, sample: int) -> tuple[dict[tupl
 
 @pytest.mark.parametrize(
     ("epsilon", "prices", "is_kept"),
-    [("0.49", 1.1, False), ("0.49", 1.2, True), ("0.5", 1.3, False), ("0.5", 1.5, True)],
+    [("0.49", 1.1, False), ("0.49", 1.2, True), ("0.5", 1.5, False), ("0.5", 1.7, True)],
 )
 def test_a_cell_costs_more_from_an_epsilon_of_a_half_on(epsilon: str, prices: float, is_kept: bool) -> None:
-    """A step is in a model of one level if it has more than 1.15 prices below that epsilon, and 1.4 from there on."""
+    """A step is in a model of one level if it has more than 1.15 prices below that epsilon, and 1.6 from there on."""
     scale = 100 * UNIT
     price = 2**0.5 * math.log(3) / 2 * scale
     sure, rare = 1_000 * UNIT, round(prices * price)
@@ -967,9 +967,9 @@ def test_below_an_epsilon_of_a_half_the_second_model_goes_half_of_the_way(monkey
     assert cells[0, 0] / cells[2, 0] == pytest.approx((2**0.5 * 2.0) ** 0.5, rel=0.1)
 
 
-@pytest.mark.parametrize(("prices", "is_kept"), [(1.3, False), (1.5, True)])
+@pytest.mark.parametrize(("prices", "is_kept"), [(1.5, False), (1.7, True)])
 def test_below_an_epsilon_of_a_half_a_cell_costs_more_with_longer_contexts(prices: float, is_kept: bool) -> None:
-    """1.4 prices, as from there on; the contexts hold no step."""
+    """1.6 prices, as from there on; the contexts hold no step."""
     scale = 100 * UNIT
     sure, rare = 1_000 * UNIT, round(prices * 2**0.5 * math.log(3) / 2 * scale)
     first = _level([[0, 0, sure], [0, 0, rare], [sure, rare, 0]], scale)

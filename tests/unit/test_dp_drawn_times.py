@@ -188,7 +188,7 @@ def test_the_shape_of_throughput_times_explains_all_cells_together(of_case: np.n
 
 def test_throughput_times_of_no_cases_are_those_of_the_parent() -> None:
     """Also without noise; a single case has a time of its own."""
-    parent = np.full(41, 1 / 41)
+    parent = np.full(81, 1 / 81)
     for noise in (0.0, 3.0):
         noisy = _noisy([], PublicTimeBounds(DAY), 3, noise)
         noisy.throughput[5] = 1.0
@@ -474,7 +474,7 @@ def test_facts_name_the_quantiles_and_the_pairs_that_are_too_noisy() -> None:
     noisy.throughput[hour] = 1e7
     facts = draw_times(noisy, released, "ab", bounds, 3 * UNIT, simulated(1)).facts
     assert facts["unreadable"] == [["b", "a"]]
-    assert facts["noise"] == {"steps": 10.006, "cases": 64.067}, "the root of 41 bins times that of a cell"
+    assert facts["noise"] == {"steps": 10.006, "cases": 90.05}, "the root of 81 bins times that of a cell"
     assert facts["readable_from_steps"] == 200.1, "20 deviations"
     low, high = bounds.throughput_edges[hour : hour + 2].tolist()
     seconds = facts["throughput_seconds"]

@@ -65,9 +65,9 @@ def test_bounds_are_between_a_second_and_35_years() -> None:
 
 @pytest.mark.parametrize("duration", [60_000, DAY, 30 * DAY, YEARS_35 - 1])
 def test_bins_have_equal_ratios_from_a_second_on(duration: int) -> None:
-    """20 of durations up to the bound, 40 of throughput times up to 16 times the bound; one below a second."""
+    """20 of durations up to the bound, 80 of throughput times up to 16 times the bound; one below a second."""
     bounds = PublicTimeBounds(duration)
-    for edges, longest, bins in ((bounds.step_edges, duration, 20), (bounds.throughput_edges, 16 * duration, 40)):
+    for edges, longest, bins in ((bounds.step_edges, duration, 20), (bounds.throughput_edges, 16 * duration, 80)):
         assert edges.dtype == np.int64
         assert edges[:2].tolist() == [0, 1_000]
         assert edges[-1] == longest
@@ -163,7 +163,7 @@ def test_a_step_back_in_time_took_none() -> None:
     back = replace(log, time=log.time[::-1].copy())
     found = times.true_cells(back, "ab", _pairs("ab", alphabet="ab"), PublicTimeBounds(DAY), 2 * UNIT)
     assert np.flatnonzero(found["steps"][0]).tolist() == [0]
-    weights = times.throughput_weights(41, times.block_weight(Fraction(1, 4), 2 * UNIT))
+    weights = times.throughput_weights(81, times.block_weight(Fraction(1, 4), 2 * UNIT))
     assert found["throughput"].tolist() == weights[:, 0].tolist()
 
 
@@ -237,7 +237,7 @@ def _share_of_cell(later: int, cells: int, unit: int) -> int:
     return math.isqrt(math.floor(unit**2 * squares[later] / sum(squares)))
 
 
-@pytest.mark.parametrize("cells", [1, 2, 3, 41])
+@pytest.mark.parametrize("cells", [1, 2, 3, 81])
 def test_the_cells_of_a_case_are_the_root_of_cumulative_sums(cells: int) -> None:
     """The square of the matrix is that of the sums; no case adds more than its unit, and the first bin not less."""
     for unit in (1, 100, 3 * UNIT):
@@ -252,14 +252,14 @@ def test_the_cells_of_a_case_are_the_root_of_cumulative_sums(cells: int) -> None
 
 
 def test_sums_of_many_throughput_bins_have_little_noise() -> None:
-    """If each of 41 bins had a cell, the noise of a sum would be 6.4 times that of a cell. It is the sum of squares of
+    """If each of 81 bins had a cell, the noise of a sum would be nine times that of a cell. It is the sum of squares of
     the series, which grows with the logarithm, as drawn noise shows."""
     log, pairs = _log(("ab", [0, HOUR])), _pairs("ab", alphabet="ab")
     noisy = times.measure(log, "ab", pairs, PublicTimeBounds(DAY), 3 * UNIT, 7.5 * UNIT, EqualNoise(5 * UNIT))
-    square = sum((math.comb(2 * k, k) / 4**k) ** 2 for k in range(41))
-    assert square == pytest.approx(2.21, abs=0.05)
+    square = sum((math.comb(2 * k, k) / 4**k) ** 2 for k in range(81))
+    assert square == pytest.approx(2.46, abs=0.05)
     assert noisy.cases_noise == pytest.approx(noisy.throughput_noise * square, rel=1e-3)
-    cells = np.random.default_rng(2).normal(0.0, noisy.throughput_noise, (41, 20_000))
+    cells = np.random.default_rng(2).normal(0.0, noisy.throughput_noise, (81, 20_000))
     sums = np.cumsum(np.linalg.solve(noisy.throughput_weights, cells), axis=0)
     assert sums.std(axis=1).max() == pytest.approx(noisy.cases_noise, rel=0.03)
 
@@ -272,13 +272,13 @@ def test_every_cell_gets_noise_of_the_scale(start: tuple[int, int] | None) -> No
     pairs = _pairs("ab", "ba", alphabet="ab")
     source = EqualNoise(5 * UNIT)
     noisy = times.measure(log, "ab", pairs, bounds, 3 * UNIT, 7.5 * UNIT, source)
-    assert source.asked == [(7.5 * UNIT, 2 * 21 + 41 + (0 if start is None else 3 + 168))]
+    assert source.asked == [(7.5 * UNIT, 2 * 21 + 81 + (0 if start is None else 3 + 168))]
     true = times.true_cells(log, "ab", pairs, bounds, 3 * UNIT)
     assert noisy.steps == pytest.approx((true["steps"] + 5 * UNIT) / UNIT)
     assert noisy.steps.max() == pytest.approx(90 + 5)
     throughput = times.block_weight(Fraction(1, 4), 3 * UNIT)
     assert noisy.throughput == pytest.approx((true["throughput"] + 5 * UNIT) / throughput)
-    assert noisy.throughput_weights == pytest.approx(times.throughput_weights(41, throughput) / throughput)
+    assert noisy.throughput_weights == pytest.approx(times.throughput_weights(81, throughput) / throughput)
     assert (noisy.step_noise, noisy.throughput_noise) == (7.5, 7.5 * UNIT / throughput)
     if start is None:
         assert (len(noisy.weeks), len(noisy.hours), noisy.start_noise) == (0, 0, 0.0)

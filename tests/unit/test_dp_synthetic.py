@@ -813,8 +813,8 @@ def _listed(
 
 
 def test_so_many_candidates_as_their_noise_allows() -> None:
-    """One for every 1.4 scales of the noise that there are cases (2 below an epsilon of a half), frequent ones and those
-    of the model; one at least, and no more than the design says."""
+    """One for every 1.4 scales of the noise that there are cases (2 below an epsilon of a half): frequent cases, and
+    those of the model; one at least, and no more than the design says."""
     scale = Fraction(2)  # 2 cases a person
     weights = 2 / scale
     assert len(_listed(weights, 1000, {})[0]) == int(64 / 2.8)

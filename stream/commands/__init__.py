@@ -90,6 +90,7 @@ def main(arguments: list[str] | None = None) -> None:
     """Entry point of `veilstream`: every expected error is one line on stderr and its own exit code."""
     hear_signals()
     keep_others_out()
+    compute_in_one_thread()
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # as stderr: a label that the locale lacks ends no command
     code = execute(arguments)
@@ -119,6 +120,15 @@ def keep_others_out() -> None:
     Some containers start with umask 0. Rights of groups are the operator's choice.
     """
     os.umask(os.umask(0o077) | stat.S_IWOTH)
+
+
+def compute_in_one_thread() -> None:
+    """Let the linear algebra of SciPy compute in one thread, unless the environment says otherwise.
+
+    Its matrices are small here. Further threads of OpenBLAS mostly wait, and they wait in a loop: a tenth of the CPU
+    time of a release with noise. OpenBLAS reads the number when SciPy loads it, which no command has done yet.
+    """
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 
 def execute(arguments: list[str] | None = None) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import re
 import subprocess
 import sys
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 from typer.main import get_command
 
-from stream.commands import _overview, build_app, build_overview, execute
+from stream.commands import _overview, build_app, build_overview, compute_in_one_thread, execute
 from tests.conftest import ROOT
 
 
@@ -180,3 +181,15 @@ def test_a_terminal_shows_at_once_what_a_command_does(monkeypatch: pytest.Monkey
         execute(words)
         monkeypatch.undo()
         assert ("veilstream verify: Check releases" in terminal.getvalue()) == announced
+
+
+def test_linear_algebra_has_one_thread_unless_it_is_asked_for_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The number is set before SciPy is loaded, which reads it."""
+    code = "import stream.commands, sys; print('scipy' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
+    monkeypatch.delenv("OPENBLAS_NUM_THREADS", raising=False)
+    compute_in_one_thread()
+    assert os.environ["OPENBLAS_NUM_THREADS"] == "1"
+    monkeypatch.setenv("OPENBLAS_NUM_THREADS", "3")
+    compute_in_one_thread()
+    assert os.environ["OPENBLAS_NUM_THREADS"] == "3"

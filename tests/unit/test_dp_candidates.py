@@ -235,15 +235,15 @@ def test_the_nearest_candidate_is_found_however_far_it_is(
     assert candidates.nearest(variants, [(3, 3, 3, 3), (1, 1, 1, 1)]).tolist() == [1, 1, 1, 0, 0]
 
 
-@pytest.mark.parametrize("block", [1, 3, 8, 500])
-def test_distances_between_all_are_computed_in_blocks(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The definition, in float32."""
-    monkeypatch.setattr(candidates, "BLOCK", block)
-    variants = _variants(np.random.default_rng(8), 8)
-    found = candidates._between([candidates._text(variant) for variant in variants])
-    expected = [[np.float32(distance(first, second)) for second in variants] for first in variants]
-    assert found.dtype == np.float32
-    assert found.tolist() == np.asarray(expected).tolist()
+def test_representatives_are_among_the_frequent_variants(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rare variant is half of a distance from both others, which are at 1 from each other: it is chosen if it may
+    be. As many variants may be chosen as are asked for."""
+    drawn = {(1, 3): 3, (4, 2): 3, (1, 2): 1}
+    monkeypatch.setattr(candidates, "FREQUENT", 3)
+    assert candidates.representative(drawn, [], 1) == [(1, 2)]
+    monkeypatch.setattr(candidates, "FREQUENT", 1)
+    assert candidates.representative(drawn, [], 1) == [(1, 3)]
+    assert candidates.representative(drawn, [], 2) == [(1, 3), (4, 2)]
 
 
 def test_representatives_are_spread() -> None:

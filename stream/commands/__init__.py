@@ -90,7 +90,7 @@ def main(arguments: list[str] | None = None) -> None:
     """Entry point of `veilstream`: every expected error is one line on stderr and its own exit code."""
     hear_signals()
     keep_others_out()
-    compute_in_one_thread()
+    limit_blas_threads()
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # as stderr: a label that the locale lacks ends no command
     code = execute(arguments)
@@ -122,7 +122,7 @@ def keep_others_out() -> None:
     os.umask(os.umask(0o077) | stat.S_IWOTH)
 
 
-def compute_in_one_thread() -> None:
+def limit_blas_threads() -> None:
     """Let the linear algebra of SciPy compute in one thread, unless the environment says otherwise.
 
     Its matrices are small here. Further threads of OpenBLAS mostly wait, and they wait in a loop: a tenth of the CPU

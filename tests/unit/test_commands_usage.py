@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from typer.main import get_command
 
-from stream.commands import _overview, build_app, build_overview, compute_in_one_thread, execute
+from stream.commands import _overview, build_app, build_overview, execute, limit_blas_threads
 from tests.conftest import ROOT
 
 
@@ -188,8 +188,8 @@ def test_linear_algebra_has_one_thread_unless_it_is_asked_for_more(monkeypatch: 
     code = "import stream.commands, sys; print('scipy' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
     monkeypatch.delenv("OPENBLAS_NUM_THREADS", raising=False)
-    compute_in_one_thread()
+    limit_blas_threads()
     assert os.environ["OPENBLAS_NUM_THREADS"] == "1"
     monkeypatch.setenv("OPENBLAS_NUM_THREADS", "3")
-    compute_in_one_thread()
+    limit_blas_threads()
     assert os.environ["OPENBLAS_NUM_THREADS"] == "3"

@@ -31,24 +31,28 @@ LOW_DROP = 1.0
 """The same for logs of few variants: their rare variants have a cell each, which no other trace is near."""
 
 POOL = 2_000
-"""Drawn variants among which the representatives are found, the most frequent ones: 4 million distances."""
+"""Drawn variants that the representatives bring nearest, the most frequent ones."""
 
 LARGE_POOL = 4_000
-"""The same for a few hundred representatives: 16 million distances. With 2,000 the similarity of Sepsis at epsilon 1 is
-.750, not .752."""
+"""The same for a few hundred representatives. With 2,000 the similarity of Sepsis at epsilon 1 is .750, not .752."""
 
 MOST_COMPARED = 2_000_000
-"""Representatives times the variants among which they are found. A thousand of them represent BPIC 2012 as well if they
-are found among 2,000 (docs/decisions/139)."""
+"""Representatives times the variants that they bring nearest. A thousand of them represent BPIC 2012 as well if these
+are 2,000 (docs/decisions/139)."""
 
 CUTOFFS = (0.2, 0.4, 1.0)
-"""Distances within which the nearest candidate is looked for, one after the other. Of the variants of BPIC 2012 at
-epsilon 1 half have one within the first, and all but 18 in 4,366 within the second; the search takes about three
-quarters of the time of one that compares all lengths within .4."""
+"""Distances within which the nearest candidate is looked for, one after the other.
+
+Of the variants of BPIC 2012 at epsilon 1 half have one within the first, and all but 18 in 4,366 within the second.
+The search takes about three quarters of the time of one that compares all lengths within .4.
+"""
 
 FREQUENT = 1_500
-"""The more frequent variants of a pool, of which the representatives are. With 640 of them three of twenty releases of
-BPIC 2012 at epsilon .1 had more than one and a half times the usual DFG error (docs/decisions/141)."""
+"""Most frequent variants of a pool among which the representatives are chosen.
+
+With 640 of them three of twenty releases of BPIC 2012 at epsilon .1 had more than one and a half times the usual DFG
+error (docs/decisions/141).
+"""
 
 CHUNK = 250
 """Variants of similar lengths compared at once."""
@@ -57,20 +61,21 @@ CHUNK = 250
 def nearest(variants: Sequence[Variant], candidates: Sequence[Variant]) -> Ints:
     """Return the place of the nearest candidate of each variant, int64[V]; the first one of several.
 
-    It is looked for within a small distance first, which leaves out all candidates of another length.
+    It is looked for within a small distance first: candidates of a very different length need no comparison then.
     """
     texts = [_text(variant) for variant in variants]
     candidate_texts = [_text(candidate) for candidate in candidates]
     lengths = np.asarray([len(text) for text in texts], dtype=np.int64)
     candidate_lengths = np.asarray([len(text) for text in candidate_texts], dtype=np.int64)
     place = np.zeros(len(texts), dtype=np.int64)
-    left = np.argsort(lengths, kind="stable")
+    unplaced = np.argsort(lengths, kind="stable")  # variants without a place yet, the shortest first
     for cutoff in CUTOFFS:
         found = np.zeros(len(texts), dtype=np.bool_)
-        for begin in range(0, len(left), CHUNK):
-            chunk = left[begin : begin + CHUNK]
-            # Texts of l and m < l letters have a distance of 1 - m / l at least. One letter more is allowed, so that
-            # rounding excludes no candidate: the place of a variant must not depend on the others of its chunk.
+        for begin in range(0, len(unplaced), CHUNK):
+            chunk = unplaced[begin : begin + CHUNK]
+            # Two texts differ by their difference in length at least, as a part of the longer one. One letter
+            # more is allowed, so that rounding excludes no candidate: the place of a variant must not depend on
+            # the others of its chunk.
             shortest, longest = lengths[chunk[0]], lengths[chunk[-1]]
             long_enough = candidate_lengths + 1 >= (1 - cutoff) * shortest
             short_enough = (1 - cutoff) * candidate_lengths <= longest + 1
@@ -80,7 +85,7 @@ def nearest(variants: Sequence[Variant], candidates: Sequence[Variant]) -> Ints:
             near = distances(_at(texts, chunk), _at(candidate_texts, compared), cutoff=cutoff)
             place[chunk] = compared[near.argmin(axis=1)]
             found[chunk] = near.min(axis=1) <= cutoff
-        left = left[~found[left]]
+        unplaced = unplaced[~found[unplaced]]
     return place
 
 
@@ -127,7 +132,7 @@ def reweigh(
 
 
 def pool_size(most: int) -> int:
-    """Return among how many drawn variants so many representatives are found, from an epsilon of a half on.
+    """Return how many drawn variants so many representatives bring nearest, from an epsilon of a half on.
 
     Parameters
     ----------
@@ -142,8 +147,8 @@ def representative(
 ) -> list[Variant]:
     """Choose at most `most` drawn variants, none of `known_variants`, to represent the sample.
 
-    Each one is the variant that most reduces the mean distance of `pool` variants to those that were chosen before. It
-    is one of the `FREQUENT` most frequent ones.
+    Each one is the variant that most reduces the mean distance of `pool` variants to those that were chosen
+    before. It is one of the `FREQUENT` most frequent ones.
     """
     known = set(known_variants)
     ranked, drawn_of_each = _pool({variant: n for variant, n in drawn.items() if variant not in known}, pool)
@@ -153,7 +158,8 @@ def representative(
     n_frequent = min(max(FREQUENT, most), len(ranked))
     between = distances(texts[:n_frequent], texts, np.float32)
     weights = drawn_of_each.astype(np.float32)
-    to_nearest = np.ones(len(ranked), dtype=np.float32)  # distance of each variant to the nearest one chosen so far
+    # The distance of each variant to the nearest one chosen so far.
+    to_nearest = np.ones(len(ranked), dtype=np.float32)
     if known_variants:
         to_nearest = distances(texts, [_text(variant) for variant in known_variants], np.float32).min(axis=1)
     nearer = np.empty_like(to_nearest)

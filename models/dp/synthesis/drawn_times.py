@@ -9,10 +9,9 @@
    al. 2010), with equal ratios within a bin. Sums of many cells are nearer to the truth than single cells.
 3. Durations. The n steps of a pair get one quantile in each n-th of its shape: medians then have no error of sampling.
 4. Throughput. Steps that are drawn one by one add up to throughput times which are only near to the true ones. The
-   noisy cells of these, pulled towards the drawn ones, give the target times. Each cell holds cases of several bins, so
-   that the best linear estimate is that of all bins at once (`throughput_shape`). Durations are exchanged among the
-   cases that have a step of the same pair until cases come near to the target (`_exchanged`): the durations of a pair
-   stay what they are.
+   noisy cells of these, pulled towards the drawn ones, give the target times. A cell holds cases of several bins, so
+   that all bins are estimated at once (`throughput_shape`). Durations are exchanged among the cases that have a step
+   of the same pair until cases come near to the target (`_exchanged`): the durations of a pair stay what they are.
 
 It reads noisy cells and released traces only, and costs nothing.
 
@@ -392,22 +391,22 @@ def _sort_by_lack(steps: ReleasedSteps, group: Ints, duration: Ints, sums: Ints,
 
 
 def _exchange_pairs(steps: ReleasedSteps, group: Ints, duration: Ints, sums: Ints, target_throughput: Ints) -> None:
-    """Exchange the durations of two steps where the ratios of their cases' times to the target ones come nearer to 1.
+    """Exchange durations of two steps if the ratios of their cases' times to the target ones come nearer to 1.
 
-    A group in random order has its pairs: the first step of its first half and that of its second half, and so on.
-    `duration` and `sums` are updated.
+    The first step of the first half of the group is compared with the first one of the second half, and so on: the
+    order of the group decides which steps meet. `duration` and `sums` are updated.
     """
     half = len(group) // 2
     one, other = group[:half], group[half : 2 * half]
     first, second = steps.case[one], steps.case[other]
-    gain = duration[other] - duration[one]  # of the first case, and what the second one loses
+    gain = duration[other] - duration[one]  # of the first case; the second one loses it
 
-    def off(case: Ints, time: Ints) -> Floats:
+    def distance(case: Ints, time: Ints) -> Floats:
         return np.abs(np.log((time + MINUTE) / (target_throughput[case] + MINUTE)))
 
-    now = off(first, sums[first]) + off(second, sums[second])
-    then = off(first, sums[first] + gain) + off(second, sums[second] - gain)
-    better = then < now
+    before = distance(first, sums[first]) + distance(second, sums[second])
+    after = distance(first, sums[first] + gain) + distance(second, sums[second] - gain)
+    better = after < before
     duration[one[better]] += gain[better]
     duration[other[better]] -= gain[better]
     sums[first[better]] += gain[better]

@@ -128,7 +128,7 @@ class Factorization:
 def power_series(exponent: Fraction, length: int) -> list[Fraction]:
     """Return the first coefficients of (1 - z)^-exponent, from that of z^0 on.
 
-    With an exponent of 1/2, the lower triangular matrix of c_(i - j) is the square root of that of running sums.
+    With an exponent of 1/2 the lower triangular matrix of c_(i - j) is the root of that of running sums.
     """
     coefficients = [Fraction(1)]
     for power in range(length - 1):

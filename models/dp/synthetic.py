@@ -97,12 +97,12 @@ MANY_LABELS = 100
 the time of a release."""
 
 CASES_A_CELL = 1.4
-"""Cases that a candidate needs on average, in scales of its noise. With 1 or 2 the similarity of Sepsis at epsilon 1 is
-.001 less."""
+"""Cases that a candidate needs on average, in scales of its noise. With 1 or 2 the similarity of Sepsis at
+epsilon 1 is .001 less."""
 
 CASES_A_CELL_BELOW = 2.0
-"""The same below `SMALL`. With fewer, cells that only noise fills would hold a good part of the release: with 1.4 the
-similarity of BPIC 2012 and BPIC 2013 at epsilon .1 is .005 less."""
+"""The same below `SMALL`. With fewer, cells that only noise fills would hold a good part of the release:
+with 1.4 the similarity of BPIC 2012 and BPIC 2013 at epsilon .1 is .005 less."""
 
 STEPS_A_CELL = 1.6
 """Longer contexts are counted if a pair of labels has at least so many steps on average, in scales of the noise.
@@ -136,8 +136,8 @@ ONE_LEVEL_PRICE = 1.15
 cannot bring back."""
 
 FIRST_SAMPLE = 5_000
-"""Draws of the first of two models, which only show how many steps a unit of weight is. With 2,000 or 20,000 releases
-of Sepsis and of BPIC 2012 at epsilon 1 are as good."""
+"""Draws of the first of two models, which only show how many steps a unit of weight is. With 2,000 or
+20,000 releases of Sepsis and of BPIC 2012 at epsilon 1 are as good."""
 
 PART_OF_WAY = 0.5
 """Part of the way from weights to numbers of steps that the second model goes below `SMALL`, as an exponent of their

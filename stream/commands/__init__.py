@@ -125,8 +125,9 @@ def keep_others_out() -> None:
 def limit_blas_threads() -> None:
     """Let the linear algebra of SciPy compute in one thread, unless the environment says otherwise.
 
-    Its matrices are small here. Further threads of OpenBLAS mostly wait, and they wait in a loop: a tenth of the CPU
-    time of a release with noise. OpenBLAS reads the number when SciPy loads it, which no command has done yet.
+    Its matrices are small here. Further threads of OpenBLAS mostly wait, and they wait in a loop: a tenth
+    of the CPU time of a release with noise. OpenBLAS reads the number when SciPy loads it, which no command
+    has done yet.
     """
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 

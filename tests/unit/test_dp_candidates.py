@@ -43,7 +43,8 @@ def test_a_variant_goes_to_its_nearest_candidate(chunk: int, monkeypatch: pytest
 
 
 def test_the_place_of_a_variant_does_not_depend_on_the_others() -> None:
-    """Else one case could move another one to another cell. Lengths have many ratios at which a cutoff just holds."""
+    """Else one case could move another one to another cell. Lengths have many ratios at which a cutoff just
+    holds."""
     rng = np.random.default_rng(11)
     variants = [(int(rng.integers(2)),) * n for n in range(1, 41)] + _variants(rng, 60, labels=3, longest=40)
     there = [(1,) * n for n in (40, 3, 8, 24, 16, 12, 9, 6, 33)] + _variants(rng, 30, labels=3, longest=40)
@@ -54,8 +55,9 @@ def test_the_place_of_a_variant_does_not_depend_on_the_others() -> None:
 
 
 def test_only_candidates_of_like_length_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Texts of ten and eleven letters within .2: at most a letter beyond 8 to 13 (7 to 15), then within .4 (6 to 18),
-    then all. A variant with a candidate at just .2 is not compared again, and empty ones are so the last time only."""
+    """Texts of ten and eleven letters within .2: at most a letter beyond 8 to 13 (7 to 15), then within .4
+    (6 to 18), then all. A variant with a candidate at just .2 is not compared again, and empty ones are so
+    the last time only."""
     compared = []
     real = candidates.distances
 
@@ -236,8 +238,8 @@ def test_the_nearest_candidate_is_found_however_far_it_is(
 
 
 def test_representatives_are_among_the_frequent_variants(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The rare variant is half of a distance from both others, which are at 1 from each other: it is chosen if it may
-    be. As many variants may be chosen as are asked for."""
+    """The rare variant is half of a distance from both others, which are at 1 from each other: it is chosen
+    if it may be. As many variants may be chosen as are asked for."""
     drawn = {(1, 3): 3, (4, 2): 3, (1, 2): 1}
     monkeypatch.setattr(candidates, "FREQUENT", 3)
     assert candidates.representative(drawn, [], 1) == [(1, 2)]

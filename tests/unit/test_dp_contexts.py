@@ -507,7 +507,8 @@ def test_repeats_are_the_steps_of_a_case_that_are_alike(traces: list[tuple[int, 
 
 
 def test_repeats_of_many_labels_are_counted_too() -> None:
-    """With 2^15 labels and ends there are 2^60 steps with three labels before: 16 variants of them exceed 64 bits."""
+    """With 2^15 labels and ends there are 2^60 steps with three labels before: 16 variants of them exceed
+    64 bits."""
     trace = (32_765, 32_766) * 4
     steps = contexts.VariantSteps.of([trace] * 100, 2**15 - 1)
     assert steps.repeats(3).reshape(100, 9)[:, 2:].tolist() == [[1, 3, 2, 3, 2, 3, 1]] * 100

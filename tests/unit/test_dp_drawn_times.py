@@ -65,8 +65,9 @@ def test_a_histogram_is_pulled_to_its_parent_by_its_noise(noise: float) -> None:
 
 
 def test_the_pull_is_that_of_the_best_linear_estimate() -> None:
-    """Shapes vary as Dirichlet draws of concentration 1 around the parent: before noise a cell of mean m = N q has the
-    variance N m / 2. The estimate with the least mean square over many draws is the one that is used, cell by cell."""
+    """Shapes vary as Dirichlet draws of concentration 1 around the parent: before noise a cell of mean m =
+    N q has the variance N m / 2. The estimate with the least mean square over many draws is the one that is
+    used, cell by cell."""
     rng = np.random.default_rng(3)
     parent, total, noise = np.asarray([0.2, 0.3, 0.5]), 100.0, 30.0
     expected, variance = total * parent, total * total * parent / 2.0
@@ -173,7 +174,8 @@ def test_a_pair_is_pulled_to_its_target_and_this_one_to_all_pairs() -> None:
 @pytest.mark.parametrize("noise", [1.5, 6.0])
 @pytest.mark.parametrize("of_case", [np.eye(4), np.tri(4) / 2, throughput_weights(4, UNIT) / UNIT])
 def test_the_shape_of_throughput_times_explains_all_cells_together(of_case: np.ndarray, noise: float) -> None:
-    """It has the least sum of squares of what the cells and the parent disagree with, each by its deviation."""
+    """It has the least sum of squares of what the cells and the parent disagree with, each by its
+    deviation."""
     parent, total, cells = np.asarray([6, 5, 3, 2]) / 16, 40.0, np.asarray([13.0, 19.0, 12.0, 16.0])
     noisy = replace(_noisy([], PublicTimeBounds(1_001), 3, noise), throughput=cells, throughput_weights=of_case)
     expected = total * (parent + 0.001) / 1.004
@@ -369,7 +371,8 @@ VARIANT = st.lists(st.integers(0, 2), max_size=7).map(tuple)
 @settings(deadline=None, max_examples=40)
 @given(st.lists(st.tuples(VARIANT, st.integers(0, 6)), max_size=4), st.data())
 def test_an_exchange_keeps_the_durations_of_each_pair(released: Released, data: st.DataObject) -> None:
-    """In whichever order: by difference the cases lack least in squares, then each ratio only comes nearer to 1."""
+    """In whichever order: by difference the cases lack least in squares, then each ratio only comes nearer
+    to 1."""
     pairs = pairs_of(released, 3)
     steps = drawn_times.ReleasedSteps.of(released, pairs, 3)
     size = len(steps.pair)
@@ -392,8 +395,9 @@ def test_an_exchange_keeps_the_durations_of_each_pair(released: Released, data: 
 
 
 def test_durations_are_exchanged_where_ratios_come_nearer_to_one() -> None:
-    """A case of one step took 60 minutes, not 6; another one had 6 minutes, but 1000 for its other step. An exchange
-    costs the longer case more minutes than the shorter one gains, and hardly anything of its ratio."""
+    """A case of one step took 60 minutes, not 6; another one had 6 minutes, but 1000 for its other step. An
+    exchange costs the longer case more minutes than the shorter one gains, and hardly anything of its
+    ratio."""
     released: Released = [((0, 1), 1), ((2, 0, 1), 1)]
     steps = drawn_times.ReleasedSteps.of(released, pairs_of(released, 3), 3)
     minutes = 60_000
@@ -429,7 +433,8 @@ def test_durations_of_one_case_are_not_exchanged_among_themselves() -> None:
 
 
 def test_any_two_steps_of_a_pair_are_exchanged_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of four cases the first two have each other's times: they meet in some pass, whatever their places are."""
+    """Of four cases the first two have each other's times: they meet in some pass, whatever their places
+    are."""
     monkeypatch.setattr(drawn_times, "PASSES", 0)
     released: Released = [((0, 1), 4)]
     steps = drawn_times.ReleasedSteps.of(released, pairs_of(released, 2), 2)

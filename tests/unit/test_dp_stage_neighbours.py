@@ -346,7 +346,8 @@ def _cells_of_case(span: int) -> np.ndarray:
 
 
 def _direction_of_long_cases() -> np.ndarray:
-    """The part of the cells of a case of 29 days that is orthogonal to those of cases of less than two days."""
+    """The part of the cells of a case of 29 days that is orthogonal to those of cases of less than two
+    days."""
     edges = PublicTimeBounds(30 * DAY).throughput_edges.tolist()
     shorter, _ = np.linalg.qr(np.asarray([_cells_of_case(edge) for edge in edges[:-1] if edge < 2 * DAY]).T)
     own = _cells_of_case(29 * DAY)

@@ -65,7 +65,8 @@ def test_bounds_are_between_a_second_and_35_years() -> None:
 
 @pytest.mark.parametrize("duration", [60_000, DAY, 30 * DAY, YEARS_35 - 1])
 def test_bins_have_equal_ratios_from_a_second_on(duration: int) -> None:
-    """20 of durations up to the bound, 80 of throughput times up to 16 times the bound; one below a second."""
+    """20 of durations up to the bound, 80 of throughput times up to 16 times the bound; one below a
+    second."""
     bounds = PublicTimeBounds(duration)
     for edges, longest, bins in ((bounds.step_edges, duration, 20), (bounds.throughput_edges, 16 * duration, 80)):
         assert edges.dtype == np.int64
@@ -239,7 +240,8 @@ def _share_of_cell(later: int, cells: int, unit: int) -> int:
 
 @pytest.mark.parametrize("cells", [1, 2, 3, 81])
 def test_the_cells_of_a_case_are_the_root_of_cumulative_sums(cells: int) -> None:
-    """The square of the matrix is that of the sums; no case adds more than its unit, and the first bin not less."""
+    """The square of the matrix is that of the sums; no case adds more than its unit, and the first bin not
+    less."""
     for unit in (1, 100, 3 * UNIT):
         weights = times.throughput_weights(cells, unit)
         assert weights.dtype == np.int64
@@ -252,8 +254,8 @@ def test_the_cells_of_a_case_are_the_root_of_cumulative_sums(cells: int) -> None
 
 
 def test_sums_of_many_throughput_bins_have_little_noise() -> None:
-    """If each of 81 bins had a cell, the noise of a sum would be nine times that of a cell. It is the sum of squares of
-    the series, which grows with the logarithm, as drawn noise shows."""
+    """If each of 81 bins had a cell, the noise of a sum would be nine times that of a cell. It is the sum
+    of squares of the series, which grows with the logarithm, as drawn noise shows."""
     log, pairs = _log(("ab", [0, HOUR])), _pairs("ab", alphabet="ab")
     noisy = times.measure(log, "ab", pairs, PublicTimeBounds(DAY), 3 * UNIT, 7.5 * UNIT, EqualNoise(5 * UNIT))
     square = sum((math.comb(2 * k, k) / 4**k) ** 2 for k in range(81))

@@ -195,9 +195,9 @@ def _parts(shares: Any) -> dict[str, Fraction]:
 
 
 def test_shares_by_default() -> None:
-    """Three tenths for times if they run; of the rest .05 for variants, .57 for the model and .38 for the weights;
-    below an epsilon of a half .05, .75 and .2. Labels have .05 of those of the model, or .1. If releases add up: of the
-    rest seven tenths and three."""
+    """Three tenths for times if they run; of the rest .05 for variants, .57 for the model and .38 for the
+    weights; below an epsilon of a half .05, .75 and .2. Labels have .05 of those of the model, or .1. If
+    releases add up: of the rest seven tenths and three."""
     for labels in (False, True):
         for timed in (False, True):
             rest = 1 - Fraction(3 * timed, 10)
@@ -813,8 +813,8 @@ def _listed(
 
 
 def test_so_many_candidates_as_their_noise_allows() -> None:
-    """One for every 1.4 scales of the noise that there are cases (2 below an epsilon of a half): frequent cases, and
-    those of the model; one at least, and no more than the design says."""
+    """One for every 1.4 scales of the noise that there are cases (2 below an epsilon of a half): frequent
+    cases, and those of the model; one at least, and no more than the design says."""
     scale = Fraction(2)  # 2 cases a person
     weights = 2 / scale
     assert len(_listed(weights, 1000, {})[0]) == int(64 / 2.8)
@@ -906,7 +906,8 @@ def _of_level(level: ContextLevel, epsilon: str, sample: int) -> tuple[dict[tupl
     [("0.49", 1.1, False), ("0.49", 1.2, True), ("0.5", 1.5, False), ("0.5", 1.7, True)],
 )
 def test_a_cell_costs_more_from_an_epsilon_of_a_half_on(epsilon: str, prices: float, is_kept: bool) -> None:
-    """A step is in a model of one level if it has more than 1.15 prices below that epsilon, and 1.6 from there on."""
+    """A step is in a model of one level if it has more than 1.15 prices below that epsilon, and 1.6 from
+    there on."""
     scale = 100 * UNIT
     price = 2**0.5 * math.log(3) / 2 * scale
     sure, rare = 1_000 * UNIT, round(prices * price)

@@ -278,8 +278,9 @@ def test_ranges_of_norms_begin_above_the_end_of_the_one_before() -> None:
 
 
 def test_each_range_of_norms_has_its_own_norm() -> None:
-    """The norm of a range is in it, so a B at the upper end of the range caps none of its cases. That of the first one
-    is its end, up to which nobody is capped. The others have their middle, which the last range has not."""
+    """The norm of a range is in it, so a B at the upper end of the range caps none of its cases. That of
+    the first one is its end, up to which nobody is capped. The others have their middle, which the last
+    range has not."""
     ends = (0, *process_map.NORM_ENDS, math.inf)
     norms = process_map.NORMS
     assert len(norms) == len(ends) - 1

@@ -34,24 +34,25 @@ POOL = 2_000
 """Drawn variants that the representatives bring nearest, the most frequent ones."""
 
 LARGE_POOL = 4_000
-"""The same for a few hundred representatives. With 2,000 the similarity of Sepsis at epsilon 1 is .750, not .752."""
+"""The same for a few hundred representatives. With 2,000 Sepsis has a similarity of .750 at epsilon 1, not
+.752."""
 
 MOST_COMPARED = 2_000_000
-"""Representatives times the variants that they bring nearest. A thousand of them represent BPIC 2012 as well if these
-are 2,000 (docs/decisions/139)."""
+"""Representatives times the variants that they bring nearest. A thousand of them represent BPIC 2012 as
+well if these are 2,000 (docs/decisions/139)."""
 
 CUTOFFS = (0.2, 0.4, 1.0)
 """Distances within which the nearest candidate is looked for, one after the other.
 
-Of the variants of BPIC 2012 at epsilon 1 half have one within the first, and all but 18 in 4,366 within the second.
-The search takes about three quarters of the time of one that compares all lengths within .4.
+Of the variants of BPIC 2012 at epsilon 1 half have one within the first, and all but 18 in 4,366 within the
+second. The search takes about three quarters of the time of one that compares all lengths within .4.
 """
 
 FREQUENT = 1_500
 """Most frequent variants of a pool among which the representatives are chosen.
 
-With 640 of them three of twenty releases of BPIC 2012 at epsilon .1 had more than one and a half times the usual DFG
-error (docs/decisions/141).
+With 640 of them three of twenty releases of BPIC 2012 at epsilon .1 had more than one and a half times the
+usual DFG error (docs/decisions/141).
 """
 
 CHUNK = 250
@@ -61,7 +62,7 @@ CHUNK = 250
 def nearest(variants: Sequence[Variant], candidates: Sequence[Variant]) -> Ints:
     """Return the place of the nearest candidate of each variant, int64[V]; the first one of several.
 
-    It is looked for within a small distance first: candidates of a very different length need no comparison then.
+    It is looked for within a small distance first: most candidates of another length need no comparison.
     """
     texts = [_text(variant) for variant in variants]
     candidate_texts = [_text(candidate) for candidate in candidates]
@@ -73,9 +74,9 @@ def nearest(variants: Sequence[Variant], candidates: Sequence[Variant]) -> Ints:
         found = np.zeros(len(texts), dtype=np.bool_)
         for begin in range(0, len(unplaced), CHUNK):
             chunk = unplaced[begin : begin + CHUNK]
-            # Two texts differ by their difference in length at least, as a part of the longer one. One letter
-            # more is allowed, so that rounding excludes no candidate: the place of a variant must not depend on
-            # the others of its chunk.
+            # Two texts differ by their difference in length at least, as a part of the longer one. One
+            # letter more is allowed, so that rounding excludes no candidate: the place of a variant must
+            # not depend on the others of its chunk.
             shortest, longest = lengths[chunk[0]], lengths[chunk[-1]]
             long_enough = candidate_lengths + 1 >= (1 - cutoff) * shortest
             short_enough = (1 - cutoff) * candidate_lengths <= longest + 1

@@ -8,10 +8,11 @@
 2. Quantiles are read off cumulative sums, made monotone by least squares (isotonic regression; consistency as in Hay et
    al. 2010), with equal ratios within a bin. Sums of many cells are nearer to the truth than single cells.
 3. Durations. The n steps of a pair get one quantile in each n-th of its shape: medians then have no error of sampling.
-4. Throughput. Steps that are drawn one by one add up to throughput times which are only near to the true ones. The
-   noisy cells of these, pulled towards the drawn ones, give the target times. A cell holds cases of several bins, so
-   that all bins are estimated at once (`throughput_shape`). Durations are exchanged among the cases that have a step
-   of the same pair until cases come near to the target (`_exchanged`): the durations of a pair stay what they are.
+4. Throughput. Steps that are drawn one by one add up to throughput times which are only near to the true
+   ones. The noisy cells of these, pulled towards the drawn ones, give the target times. A cell holds cases
+   of several bins, so that all bins are estimated at once (`throughput_shape`). Durations are exchanged
+   among the cases that have a step of the same pair until cases come near to the target (`_exchanged`): the
+   durations of a pair stay what they are.
 
 It reads noisy cells and released traces only, and costs nothing.
 
@@ -53,11 +54,12 @@ PASSES = 3
 """Exchanges of all durations. Each brings the cases nearer to the target times; a fourth changes hardly anything."""
 
 PASSES_BY_RATIO = 20
-"""Exchanges of pairs of durations. The throughput median of released cases of Sepsis at epsilon 1 is off by .30 without
-them, by .06 with ten and by .05 with twenty, as the noisy cells themselves (docs/decisions/140)."""
+"""Exchanges of pairs of durations. The throughput median of released cases of Sepsis at epsilon 1 is off by
+.30 without them, by .06 with ten and by .05 with twenty, as the noisy cells themselves
+(docs/decisions/140)."""
 
 MINUTE = 60 * SECOND
-"""Added to throughput times before their ratio to the target is taken, so that those of short cases count less."""
+"""Added to throughput times before their ratio to the target is taken: short cases then count less."""
 
 
 @content_free()
@@ -179,7 +181,9 @@ def shape(noisy: Floats, total: float, parent: Floats, noise: float) -> Floats:
 
 
 def throughput_shape(noisy: NoisyTimes, total: float, parent: Floats) -> Floats:
-    """Return the shape of throughput times, float64[bins]: that of all cells together, pulled towards a parent.
+    """Return the shape of throughput times, float64[bins], pulled towards a parent.
+
+    All cells are read together, since each holds cases of several bins.
 
     Parameters
     ----------
@@ -341,8 +345,8 @@ def _durations(steps: ReleasedSteps, shapes: Floats, edges: Ints, draw: NoiseSou
 def _target_throughput(drawn: Ints, throughput: Floats, edges: Ints, draw: NoiseSource) -> Ints:
     """Return the target throughput time of each case, int64[cases]: by its rank among the drawn ones.
 
-    Durations are only exchanged, so that the target times must add up to the drawn ones. The slowest twentieth of the
-    cases takes the difference; the median and the .9 quantile stay what they are.
+    Durations are only exchanged, so that the target times must add up to the drawn ones. The slowest
+    twentieth of the cases takes the difference; the median and the .9 quantile stay what they are.
     """
     n_cases = len(drawn)
     by_throughput = draw.permutation(n_cases)  # ties at random
@@ -360,8 +364,8 @@ def _target_throughput(drawn: Ints, throughput: Floats, edges: Ints, draw: Noise
 def _exchanged(steps: ReleasedSteps, duration: Ints, target_throughput: Ints, draw: NoiseSource) -> Ints:
     """Exchange durations among the cases with a step of the same pair, so that cases come near to the target times.
 
-    First by difference (`_sort_by_lack`), which the longest cases decide: the median of the others may still be off by
-    a third. Then by ratio (`_exchange_pairs`).
+    First by difference (`_sort_by_lack`), which the longest cases decide: the median of the others may
+    still be off by a third. Then by ratio (`_exchange_pairs`).
     """
     duration = duration.copy()
     sums = steps.sums(duration)
@@ -378,8 +382,8 @@ def _exchanged(steps: ReleasedSteps, duration: Ints, target_throughput: Ints, dr
 def _sort_by_lack(steps: ReleasedSteps, group: Ints, duration: Ints, sums: Ints, target_throughput: Ints) -> None:
     """Give the longest duration of a group of steps to the case that lacks most.
 
-    Among all exchanges within the group this has the least sum of squares of what cases lack. `duration` and `sums`,
-    the throughput time of each case, are updated.
+    Among all exchanges within the group this has the least sum of squares of what cases lack. `duration`
+    and `sums`, the throughput time of each case, are updated.
     """
     case = steps.case[group]
     other_steps = sums[case] - duration[group]  # the other steps of each case
@@ -391,10 +395,10 @@ def _sort_by_lack(steps: ReleasedSteps, group: Ints, duration: Ints, sums: Ints,
 
 
 def _exchange_pairs(steps: ReleasedSteps, group: Ints, duration: Ints, sums: Ints, target_throughput: Ints) -> None:
-    """Exchange durations of two steps if the ratios of their cases' times to the target ones come nearer to 1.
+    """Exchange durations of two steps if their cases' times come nearer to the target ones by ratio.
 
-    The first step of the first half of the group is compared with the first one of the second half, and so on: the
-    order of the group decides which steps meet. `duration` and `sums` are updated.
+    The first step of the first half of the group is compared with the first one of the second half, and so
+    on: the order of the group decides which steps meet. `duration` and `sums` are updated.
     """
     half = len(group) // 2
     one, other = group[:half], group[half : 2 * half]

@@ -756,10 +756,12 @@ class _WholeMap:
 
 
 def _along_bin(noisy: times.NoisyTimes, place: int, edges: Ints, block_unit: int) -> tuple[float, float]:
-    """Return the cells of throughput times along the direction in which a case of a bin moves them, and how far.
+    """Return how far the cells of throughput times are along the direction of a case of a bin.
 
-    The direction is the part of the case's cells that cases of less than `LONGEST_OTHER` cannot add to. Both numbers
-    are in units of 1 / UNIT, of which `block_unit` make a case.
+    Return also how far the case moves them.
+
+    The direction is the part of the case's cells that cases of less than `LONGEST_OTHER` cannot add to.
+    Both numbers are in units of 1 / UNIT, of which `block_unit` make a case.
     """
     of_case = noisy.throughput_weights[:, place]
     of_others = noisy.throughput_weights[:, : int(np.searchsorted(edges, LONGEST_OTHER))]

@@ -30,8 +30,9 @@ LARGE_POOL = 20_000
 """Drawn traces if few draws repeat one."""
 
 MOST_DISTANCES = 10_000_000
-"""Distances of drawn traces from candidates. Releases of BPIC 2012 at epsilon 1, which have a thousand candidates, are
-not better with twice as many (docs/decisions/139). Sepsis has three hundred, and needs the large pool."""
+"""Distances of drawn traces from candidates. Releases of BPIC 2012 at epsilon 1, which have a thousand
+candidates, are not better with twice as many (docs/decisions/139). Sepsis has three hundred, and needs the
+large pool."""
 
 REPEATED = 0.7
 """Share of draws that repeat a trace, from which `POOL` is enough.

@@ -4,8 +4,9 @@ All histograms are blocks of one vector of whole numbers, in units of 1 / UNIT, 
 
 * steps: a cell for every pair "a directly followed by b" of the released traces (public by then) and every bin of
   durations. Each step of a case weighs min(1, W / n), where n is the L2 norm of the case's own cells, each step as 1;
-* throughput: the time from the first event of a case to its last one. Each case has one weight, divided among the cells
-  from its bin on (`throughput_weights`): sums of many bins, which a quantile is read off, then have less noise;
+* throughput: the time from the first event of a case to its last one. Each case has one weight, divided among
+  the cells from its bin on (`throughput_weights`): sums of many bins, which a quantile is read off, then have
+  less noise;
 * starts, if a public range is declared: each case has one weight in one week of the range, and in one of the 168 hours
   of that week.
 
@@ -54,8 +55,9 @@ STEP_BINS = 20
 a median is interpolated."""
 
 THROUGHPUT_BINS = 80
-"""Bins of throughput times from a second on. Sums of them have little noise, so that many are affordable: with 40 the
-.9 quantile of BPIC 2012 is off by .13, not .04, since it is interpolated in a bin (docs/decisions/140)."""
+"""Bins of throughput times from a second on. Sums of them have little noise, so that many are affordable:
+with 40 the .9 quantile of BPIC 2012 is off by .13, not .04, since it is interpolated in a bin
+(docs/decisions/140)."""
 
 REACH = 16
 """Throughput times are counted up to so many times the longest step: a case has many steps, and some of them are longer
@@ -275,10 +277,10 @@ def step_weight(square: int, part: Fraction, norm: int) -> int:
 def throughput_weights(n_bins: int, unit: int) -> Ints:
     """Return what a case of each bin adds to each cell of throughput times, int64[cells, bins].
 
-    A case of bin j adds to the cells i >= j, in proportion to the coefficients c_(i - j) of 1 / sqrt(1 - z): 1, 1/2,
-    3/8 and so on. The square of the matrix of these numbers is that of running sums. So the noise of a sum of n bins
-    grows with the logarithm of n, not with its root (Henzinger, Upadhyay and Upadhyay 2023). A case adds at most `unit`
-    in L2: what it adds to a cell is rounded down.
+    A case of bin j adds to the cells i >= j, in proportion to the coefficients c_(i - j) of 1 / sqrt(1 -
+    z): 1, 1/2, 3/8 and so on. The square of the matrix of these numbers is that of running sums. So the
+    noise of a sum of n bins grows with the logarithm of n, not with its root (Henzinger, Upadhyay and
+    Upadhyay 2023). A case adds at most `unit` in L2: what it adds to a cell is rounded down.
 
     Parameters
     ----------

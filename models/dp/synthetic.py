@@ -65,7 +65,7 @@ from models.dp.strict import MAX_EVENTS, MAX_THRESHOLD, StrictRelease, Terms, as
 from models.dp.synthesis import candidates, contexts, drawn_times, times
 from models.dp.synthesis.drawn_times import TimedTraces
 from models.dp.synthesis.fitting import FAITH, fit, fitted, follows, nearby
-from models.dp.synthesis.flows import thinned
+from models.dp.synthesis.flows import thinned, thinned_by_labels
 from models.dp.synthesis.labels import LabelRule
 from models.dp.synthesis.spreading import POOL, Spread, affordable_pool, pool_size
 from models.dp.synthesis.table import Variant, VariantCounts, merged, only
@@ -133,7 +133,7 @@ PRICE = 1.6
 
 ONE_LEVEL_PRICE = 1.15
 """The same below `SMALL`, if the first level alone was measured: a higher price leaves out steps that the weights
-cannot bring back."""
+cannot bring back. Cells then pay by their labels (`thinned_by_labels`; docs/decisions/143)."""
 
 FIRST_SAMPLE = 5_000
 """Draws of the first of two models, which only show how many steps a unit of weight is. With 2,000 or
@@ -998,8 +998,8 @@ def model_sample(
     pool : int
         How many draws are weighted, and how many the cases of candidates are spread over.
     """
-    price = ONE_LEVEL_PRICE if is_small and len(levels) == 1 else PRICE
-    first = thinned(levels[0], price)
+    has_one_level = is_small and len(levels) == 1
+    first = thinned_by_labels(levels[0], ONE_LEVEL_PRICE) if has_one_level else thinned(levels[0], PRICE)
 
     def draw_from(of_model: Sequence[contexts.ContextLevel], size: int) -> tuple[dict[Variant, int], float, int]:
         drawn = contexts.Model.of(of_model).sample(size, design.max_length, draw)
@@ -1017,7 +1017,7 @@ def model_sample(
     for order, level in enumerate(levels, start=1):
         ratios = contexts.step_ratios(level, order, drawn, design.case_weight, contexts.root_weights) ** part_of_way
         if order == 1:
-            in_steps.append(thinned(level, price, ratios))
+            in_steps.append(thinned(level, PRICE, ratios))
             continue
         above_noise = np.where(level.cells >= contexts.DROP * level.scale[:, None], level.cells, 0)
         in_steps.append(replace(level, cells=np.rint(above_noise * ratios).astype(np.int64)))

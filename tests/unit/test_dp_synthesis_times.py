@@ -228,39 +228,45 @@ def test_cases_are_counted_by_throughput_time() -> None:
     for span in [0, *spans]:
         first = _bin(span, edges)
         for cell in range(first, len(expected)):
-            expected[cell] += _share_of_cell(cell - first, len(expected), unit)
+            expected[cell] += _share_of_cell(cell - first, len(expected) - first, unit)
     assert found.tolist() == expected
 
 
 def _share_of_cell(later: int, cells: int, unit: int) -> int:
-    """The weight of a case in a cell so many places after its bin, rounded down."""
+    """The weight of a case in a cell so many places after its bin, rounded down, if it adds to so many cells."""
     squares = [Fraction(math.comb(2 * k, k), 4**k) ** 2 for k in range(cells)]
     return math.isqrt(math.floor(unit**2 * squares[later] / sum(squares)))
 
 
 @pytest.mark.parametrize("cells", [1, 2, 3, 81])
 def test_the_cells_of_a_case_are_the_root_of_cumulative_sums(cells: int) -> None:
-    """The square of the matrix is that of the sums; no case adds more than its unit, and the first bin not
-    less."""
+    """The columns are those of a matrix whose square is that of the sums. No case adds more than its unit, and
+    hardly less, whatever its bin."""
     for unit in (1, 100, 3 * UNIT):
         weights = times.throughput_weights(cells, unit)
         assert weights.dtype == np.int64
         squares = (weights.astype(object) ** 2).sum(axis=0).tolist()
         assert max(squares) <= unit**2
-        assert squares[0] >= (unit - cells) * unit
-    root = weights / weights[0, 0]
+        assert min(squares) >= (unit - cells) * unit
+    root = weights / np.diag(weights)
     assert root @ root == pytest.approx(np.tri(cells), abs=1e-4)
-    assert times.throughput_weights(3, 1_000)[:, 0].tolist() == [847, 423, 317], "1, 1/2 and 3/8 by the root of 89/64"
+    three = [[847, 0, 0], [423, 894, 0], [317, 447, 1_000]]
+    assert times.throughput_weights(3, 1_000).tolist() == three, "1, 1/2 and 3/8 by the root of 89/64; 1 and 1/2"
 
 
 def test_sums_of_many_throughput_bins_have_little_noise() -> None:
-    """If each of 81 bins had a cell, the noise of a sum would be nine times that of a cell. It is the sum
-    of squares of the series, which grows with the logarithm, as drawn noise shows."""
+    """If each of 81 bins had a cell, the noise of a sum would be nine times that of a cell. That of a matrix
+    whose columns are all as long as the first one is 2.46 times, which is the sum of squares of the series. It
+    is less, since cases of late bins have their whole weight: the oracle inverts such a matrix."""
     log, pairs = _log(("ab", [0, HOUR])), _pairs("ab", alphabet="ab")
     noisy = times.measure(log, "ab", pairs, PublicTimeBounds(DAY), 3 * UNIT, 7.5 * UNIT, EqualNoise(5 * UNIT))
-    square = sum((math.comb(2 * k, k) / 4**k) ** 2 for k in range(81))
-    assert square == pytest.approx(2.46, abs=0.05)
-    assert noisy.cases_noise == pytest.approx(noisy.throughput_noise * square, rel=1e-3)
+    series = np.asarray([math.comb(2 * k, k) / 4**k for k in range(81)])
+    root = np.tril(series[np.subtract.outer(np.arange(81), np.arange(81))])
+    of_cell = np.tri(81) @ np.linalg.inv(root / np.linalg.norm(root, axis=0))
+    expected = float(np.linalg.norm(of_cell, axis=1).max())
+    assert expected == pytest.approx(2.29, abs=0.005)
+    assert float((series**2).sum()) == pytest.approx(2.46, abs=0.005)
+    assert noisy.cases_noise == pytest.approx(noisy.throughput_noise * expected, rel=1e-3)
     cells = np.random.default_rng(2).normal(0.0, noisy.throughput_noise, (81, 20_000))
     sums = np.cumsum(np.linalg.solve(noisy.throughput_weights, cells), axis=0)
     assert sums.std(axis=1).max() == pytest.approx(noisy.cases_noise, rel=0.03)

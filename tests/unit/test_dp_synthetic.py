@@ -903,17 +903,32 @@ def _of_level(level: ContextLevel, epsilon: str, sample: int) -> tuple[dict[tupl
 
 @pytest.mark.parametrize(
     ("epsilon", "prices", "is_kept"),
-    [("0.49", 1.1, False), ("0.49", 1.2, True), ("0.5", 1.5, False), ("0.5", 1.7, True)],
+    [("0.49", 1.45, False), ("0.49", 1.55, True), ("0.5", 1.55, False), ("0.5", 1.7, True)],
 )
 def test_a_cell_costs_more_from_an_epsilon_of_a_half_on(epsilon: str, prices: float, is_kept: bool) -> None:
-    """A step is in a model of one level if it has more than 1.15 prices below that epsilon, and 1.6 from
-    there on."""
+    """A step of a rare label is in a model of one level if it has more than 1.3 times 1.15 prices below that
+    epsilon, and 1.6 from there on."""
     scale = 100 * UNIT
     price = 2**0.5 * math.log(3) / 2 * scale
     sure, rare = 1_000 * UNIT, round(prices * price)
     level = _level([[0, 0, sure], [0, 0, rare], [sure, rare, 0]], scale)
     drawn, _, _ = _of_level(level, epsilon, 2_000)
     assert set(drawn) == ({(0,), (1,)} if is_kept else {(0,)})
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "prices", "is_kept"),
+    [("0.49", 0.75, False), ("0.49", 0.9, True), ("0.5", 1.5, False), ("0.5", 1.9, True)],
+)
+def test_a_cell_of_a_frequent_label_costs_less_below_an_epsilon_of_a_half(
+    epsilon: str, prices: float, is_kept: bool
+) -> None:
+    """Its label has far more than twice the mean, so it pays .7 times 1.15 prices. From a half on it pays 1.6."""
+    scale = 100 * UNIT
+    sure, repeated = 1_000 * UNIT, round(prices * 2**0.5 * math.log(3) / 2 * scale)
+    level = _level([[repeated, 0, sure], [0, 0, 0], [sure, 0, 0]], scale)
+    drawn, _, _ = _of_level(level, epsilon, 5_000)
+    assert ((0, 0) in drawn) is is_kept
 
 
 def test_the_variants_of_a_model_decide_the_pool_and_which_cells_are_dropped() -> None:

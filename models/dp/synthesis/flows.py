@@ -70,7 +70,7 @@ def thinned(level: ContextLevel, factor: float = 1.0, ratios: Floats | None = No
     return balanced(level, factor * _usual_price(level), ratios)
 
 
-def thinned_by_labels(level: ContextLevel) -> ContextLevel:
+def thinned_by_labels(level: ContextLevel, factor: float = 1.0) -> ContextLevel:
     """Run `thinned`, then again at prices that depend on the labels of a cell.
 
     The first result shows how frequent each label is. If labels followed each other by chance, the cell (a, b) would
@@ -81,8 +81,10 @@ def thinned_by_labels(level: ContextLevel) -> ContextLevel:
     ----------
     level
         A level with Gaussian noise.
+    factor
+        Multiple of all prices.
     """
-    price = _usual_price(level)
+    price = factor * _usual_price(level)
     first = balanced(level, price)
     steps_of_label = first.cells.sum(axis=1).astype(np.float64)
     if not steps_of_label.any():

@@ -34,6 +34,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 
 import numpy as np
 
@@ -274,13 +275,15 @@ def step_weight(square: int, part: Fraction, norm: int) -> int:
     return min(UNIT, math.isqrt(math.floor(norm**2 * part) // square))
 
 
+@lru_cache(maxsize=16)
 def throughput_weights(n_bins: int, unit: int) -> Ints:
     """Return what a case of each bin adds to each cell of throughput times, int64[cells, bins].
 
     A case of bin j adds to the cells i >= j, in proportion to the coefficients c_(i - j) of 1 / sqrt(1 -
     z): 1, 1/2, 3/8 and so on. The square of the matrix of these numbers is that of running sums. So the
     noise of a sum of n bins grows with the logarithm of n, not with its root (Henzinger, Upadhyay and
-    Upadhyay 2023). A case adds at most `unit` in L2: what it adds to a cell is rounded down.
+    Upadhyay 2023). A case of a late bin adds to few cells, and more to each of them: a case of any bin adds
+    `unit` in L2, and not more, since what it adds to a cell is rounded down.
 
     Parameters
     ----------
@@ -289,11 +292,14 @@ def throughput_weights(n_bins: int, unit: int) -> Ints:
     unit
         The most that a case adds to all cells together, in L2.
     """
-    coefficients = power_series(Fraction(1, 2), n_bins)
-    square = sum(coefficient**2 for coefficient in coefficients)
-    weights = np.asarray([math.isqrt(math.floor(unit**2 * coefficient**2 / square)) for coefficient in coefficients])
-    cells_after = np.subtract.outer(np.arange(n_bins), np.arange(n_bins))
-    return np.tril(weights[cells_after]).astype(np.int64)  # negative places are above the diagonal
+    squares = [coefficient**2 for coefficient in power_series(Fraction(1, 2), n_bins)]
+    weights = np.zeros((n_bins, n_bins), dtype=np.int64)
+    for place in range(n_bins):
+        of_bin = squares[: n_bins - place]
+        all_cells = sum(of_bin)
+        weights[place:, place] = [math.isqrt(math.floor(unit**2 * square / all_cells)) for square in of_bin]
+    weights.flags.writeable = False  # all callers share it
+    return weights
 
 
 def _step_cells(log: EventLog, codes: Ints, n_labels: int, pairs: Ints, bounds: PublicTimeBounds, norm: int) -> Ints:

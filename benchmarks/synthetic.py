@@ -9,8 +9,8 @@ median duration is within a fifth of the truth, for times of at most 30 days; `m
 released pairs that the manifest does not name as unreadable, 1 if there are none (`unreadable`: how many it names).
 `throughput_median_off`: relative error of the throughput time that the manifest states, `..._of_log_off`: of that of
 the released cases. `labels`: how many labels were released, if they are selected. `--kind` names rows of the table,
-such as "dp-synthetic, labels
-selected".
+such as "dp-synthetic, labels selected".
+
 Reach with selected labels (issue 39): epsilon 1: BPIC 2012 .88 / .08, Sepsis .70 / .22, BPIC 2013 .96 / .016; epsilon
 .1: BPIC 2013 .89 / .06. Reach with declared labels (issue 21): epsilon 1: BPIC 2012 >= .875 / <= .08, BPIC 2013
 incidents >= .96 / <= .016, Sepsis >= .67 / <= .27; epsilon .1: BPIC 2013 >= .89 / <= .075; at most 30 CPU s at the size

@@ -245,6 +245,7 @@ def test_the_cells_of_a_case_are_the_root_of_cumulative_sums(cells: int) -> None
     for unit in (1, 100, 3 * UNIT):
         weights = times.throughput_weights(cells, unit)
         assert weights.dtype == np.int64
+        assert not weights.flags.writeable, "all callers share it"
         squares = (weights.astype(object) ** 2).sum(axis=0).tolist()
         assert max(squares) <= unit**2
         assert min(squares) >= (unit - cells) * unit

@@ -979,6 +979,41 @@ def test_longer_contexts_are_those_of_a_model_of_numbers_of_steps(monkeypatch: p
     assert len(_models_of(levels[:1], monkeypatch)) == 1
 
 
+def test_longer_contexts_keep_cells_above_the_noise_as_numbers_of_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cell of 1.5 scales of the noise is kept, one of a unit less is not. The step to "b" occurs once in
+    each case and the one to "a" several times, so a unit of its weight is fewer steps than the mean."""
+    first = _level([[0, 0, 0], [0, 0, 0], [0, 0, 0]], 1.0)
+    first.cells[2, 0] = first.cells[0, 1] = first.cells[1, 2] = 100 * UNIT
+    first.cells[0, 0] = round(100 * 2**0.5 * UNIT)
+    for at_limit, kept in ((15 * UNIT, True), (15 * UNIT - 1, False)):
+        second = ContextLevel(np.asarray([0]), np.asarray([[at_limit, 90 * UNIT, -UNIT]]), np.full(1, 10.0 * UNIT))
+        _, in_steps = _models_of([first, second], monkeypatch)
+        repeated, to_b, end = in_steps[1].cells[0].tolist()
+        assert end == 0
+        assert (repeated > 0) is kept
+        ratio = to_b / (90 * UNIT)
+        assert 0.5 < ratio < 0.99
+        monkeypatch.undo()
+
+
+def test_the_first_of_two_models_gives_fewer_traces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It only shows how many steps a unit of weight is. A design may ask for fewer traces than it takes for that."""
+    sizes, plain = [], contexts.Model.sample
+
+    def sample(model: Any, size: int, *arguments: Any) -> Any:
+        sizes.append(size)
+        return plain(model, size, *arguments)
+
+    monkeypatch.setattr(contexts.Model, "sample", sample)
+    first = _level([[0, 0, 9 * UNIT], [0, 0, 0], [9 * UNIT, 0, 0]], 1e-3)
+    second = ContextLevel(np.asarray([0]), np.asarray([[0, 0, 9 * UNIT]]), np.full(1, 1e-3))
+    for asked, of_first in ((6_000, 5_000), (700, 700)):
+        design = Design(activities=("a", "b"), sample=asked)
+        synthetic.model_sample([first, second], design, EqualNoise(seed=7), is_small=False)
+        assert sizes == [of_first, asked]
+        sizes.clear()
+
+
 def test_below_an_epsilon_of_a_half_the_second_model_goes_half_of_the_way(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of the cases above the second model has the root of 2 times 2 steps from a to a for each step at the start."""
     table = VariantCounts.of(_log(*["aaab"] * 100), "ab")

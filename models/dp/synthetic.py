@@ -998,8 +998,10 @@ def model_sample(
     pool : int
         How many draws are weighted, and how many the cases of candidates are spread over.
     """
-    has_one_level = is_small and len(levels) == 1
-    first = thinned_by_labels(levels[0], ONE_LEVEL_PRICE) if has_one_level else thinned(levels[0], PRICE)
+    if is_small and len(levels) == 1:
+        first = thinned_by_labels(levels[0], ONE_LEVEL_PRICE)
+    else:
+        first = thinned(levels[0], PRICE)
 
     def draw_from(of_model: Sequence[contexts.ContextLevel], size: int) -> tuple[dict[Variant, int], float, int]:
         drawn = contexts.Model.of(of_model).sample(size, design.max_length, draw)

@@ -256,8 +256,8 @@ def test_the_cells_of_a_case_are_the_root_of_cumulative_sums(cells: int) -> None
 
 
 def test_sums_of_many_throughput_bins_have_little_noise() -> None:
-    """If each of 81 bins had a cell, the noise of a sum would be nine times that of a cell. That of a matrix
-    whose columns are all as long as the first one is 2.46 times, which is the sum of squares of the series. It
+    """If each of 81 bins had a cell, the noise of a sum would be nine times that of a cell. If all
+    columns had the numbers of the first one, it would be 2.46 times that, the sum of squares of the series. It
     is less, since cases of late bins have their whole weight: the oracle inverts such a matrix."""
     log, pairs = _log(("ab", [0, HOUR])), _pairs("ab", alphabet="ab")
     noisy = times.measure(log, "ab", pairs, PublicTimeBounds(DAY), 3 * UNIT, 7.5 * UNIT, EqualNoise(5 * UNIT))

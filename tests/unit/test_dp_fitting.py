@@ -191,6 +191,8 @@ def test_a_pool_has_ten_million_distances_at_most() -> None:
     assert spreading.affordable_pool(pool, Design().candidates) * Design().candidates == 10_000_000
     assert spreading.affordable_pool(pool, 200) == pool
     assert spreading.affordable_pool(pool, 50_000) == spreading.POOL
+    assert spreading.affordable_pool(pool, 0) == pool
+    assert spreading.affordable_pool(20_000_000, 1) == 10_000_000
 
 
 def test_draws_divide_the_cases_of_the_model() -> None:

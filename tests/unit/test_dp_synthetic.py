@@ -18,7 +18,7 @@ from models.dp import noise, synthetic, zcdp
 from models.dp.noise import NoiseSource
 from models.dp.privacy_loss import Composition, gaussian_distance
 from models.dp.strict import Terms
-from models.dp.synthesis import contexts, spreading, times
+from models.dp.synthesis import candidates, contexts, spreading, times
 from models.dp.synthesis.contexts import UNIT, ContextLevel
 from models.dp.synthesis.labels import LabelRule
 from models.dp.synthesis.table import VariantCounts
@@ -940,6 +940,22 @@ def test_the_variants_of_a_model_decide_the_pool_and_which_cells_are_dropped() -
     assert _of_level(few, "0.5", 50)[1:] == (spreading.POOL, 1.0)
     assert _of_level(many, "0.49", 50)[1:] == (5_000, 2.0)
     assert _of_level(few, "0.49", 50)[1:] == (spreading.POOL, 2.0)
+
+
+@pytest.mark.parametrize(("epsilon", "brought_near"), [("0.49", candidates.POOL), ("0.5", candidates.LARGE_POOL)])
+def test_a_few_representatives_bring_more_variants_near_from_an_epsilon_of_a_half_on(
+    epsilon: str, brought_near: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Five of them are compared with the large pool there."""
+    pools = []
+
+    def representative(drawn: Any, known: Any, most: int, pool: int) -> list[Any]:
+        pools.append(pool)
+        return []
+
+    monkeypatch.setattr(candidates, "representative", representative)
+    _of_level(_level([[0, 0, 9 * UNIT], [0, 0, 0], [9 * UNIT, 0, 0]], 1e-3), epsilon, 50)
+    assert pools == [brought_near]
 
 
 def _models_of(

@@ -658,6 +658,22 @@ def test_medians_without_noise_are_near_the_true_ones() -> None:
     assert found.throughput <= found.throughput_90 < 49 * HOUR_MS * 1.5
 
 
+def test_throughput_times_of_a_map_are_pulled_towards_equal_shares(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A map has no drawn cases that could predict them: every bin has the same share, and all together one."""
+    parents, plain = [], drawn_times.throughput_shape
+
+    def throughput_shape(noisy: Any, total: float, parent: Any) -> Any:
+        parents.append(parent)
+        return plain(noisy, total, parent)
+
+    monkeypatch.setattr(drawn_times, "throughput_shape", throughput_shape)
+    design = map_design(activities=NAMES, bounds=BOUNDS)
+    release_map(TIMED, epsilon="1", delta_dp="1e-3", design=design, draw=EqualNoise(seed=5))
+    (parent,) = parents
+    assert parent == pytest.approx(np.full(len(BOUNDS.throughput_edges) - 1, parent[0]))
+    assert parent.sum() == pytest.approx(1.0)
+
+
 def test_intervals_of_medians_cover_them() -> None:
     """Durations are even on the scale of the bins, so that a median is where its bin is read to have it: .95 of 100
     draws and three pairs, less for shapes that are pulled to each other. Below .85 has chance 1e-8 at .95."""

@@ -77,6 +77,9 @@ def thinned_by_labels(level: ContextLevel, factor: float = 1.0) -> ContextLevel:
     have n_a n_b / n of all n steps. A cell without such steps pays 1 + `BY_LABELS` times the price, one with the mean
     number pays the price, and one with twice the mean or more pays 1 - `BY_LABELS` times the price.
 
+    The start and the end of a case are seldom among its steps, but every case has them: their cells pay the price at
+    most. If they were left out, drawn traces would have no end.
+
     Parameters
     ----------
     level
@@ -92,7 +95,10 @@ def thinned_by_labels(level: ContextLevel, factor: float = 1.0) -> ContextLevel:
 
     by_chance = np.outer(steps_of_label, steps_of_label)
     times_the_mean = np.minimum(by_chance / by_chance.mean(), 2.0)
-    return balanced(level, price * (1 + BY_LABELS * (1 - times_the_mean)))
+    factors = 1 + BY_LABELS * (1 - times_the_mean)
+    factors[-1] = np.minimum(factors[-1], 1.0)  # starts
+    factors[:, -1] = np.minimum(factors[:, -1], 1.0)  # ends
+    return balanced(level, price * factors)
 
 
 def _usual_price(level: ContextLevel) -> float:

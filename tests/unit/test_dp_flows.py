@@ -129,6 +129,15 @@ def test_starts_and_ends_pay_the_price_at_most() -> None:
             assert found[cell] == (pytest.approx(0.2 * price, abs=1) if is_kept else 0)
 
 
+def test_starts_and_ends_of_a_frequent_label_pay_less() -> None:
+    """All cases have one label: its start and its end have more than twice the mean, and pay .7 prices."""
+    cells = np.zeros((9, 9), dtype=np.int64)
+    cells[8, 0] = cells[0, 8] = 500_000
+    found = thinned_by_labels(ContextLevel(np.arange(9), cells, np.full(9, 1_000.0))).cells
+    price = 1_000 * math.sqrt(2) * math.log(9) / 2
+    assert found[8, 0] == found[0, 8] == round(500_000 - 0.7 * price)
+
+
 def test_a_level_of_noise_alone_has_no_labels_to_go_by() -> None:
     """All cells are below their price."""
     level = ContextLevel(np.arange(3), np.full((3, 3), 5), np.full(3, 100.0))

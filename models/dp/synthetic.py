@@ -135,9 +135,9 @@ ONE_LEVEL_PRICE = 1.15
 """The same below `SMALL`, if the first level alone was measured: a higher price leaves out steps that the weights
 cannot bring back. Cells then pay by their labels (`thinned_by_labels`; docs/decisions/143)."""
 
-FIRST_SAMPLE = 5_000
-"""Draws of the first of two models, which only show how many steps a unit of weight is. With 2,000 or
-20,000 releases of Sepsis and of BPIC 2012 at epsilon 1 are as good."""
+FIRST_SAMPLE = 2_000
+"""Draws of the first of two models, which only show how many steps a unit of weight is. With 5,000 or
+20,000 releases of Sepsis and of BPIC 2012 at epsilon 1 are no better."""
 
 PART_OF_WAY = 0.5
 """Part of the way from weights to numbers of steps that the second model goes below `SMALL`, as an exponent of their

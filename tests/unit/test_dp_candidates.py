@@ -55,9 +55,9 @@ def test_the_place_of_a_variant_does_not_depend_on_the_others() -> None:
 
 
 def test_only_candidates_of_like_length_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Texts of ten and eleven letters within .2: at most a letter beyond 8 to 13 (7 to 15), then within .4
-    (6 to 18), then all. A variant with a candidate at just .2 is not compared again, and empty ones are so
-    the last time only."""
+    """Texts of ten and eleven letters within .2: at most a letter beyond 8 to 13 (7 to 15), then the longer one
+    within .3 (7 to 17) and .4 (6 to 20), then all. A variant with a candidate at just .2 is not compared again,
+    and empty ones are so the last time only."""
     compared = []
     real = candidates.distances
 
@@ -73,10 +73,26 @@ def test_only_candidates_of_like_length_are_compared(monkeypatch: pytest.MonkeyP
     every_length = [6, 7, 10, 15, 16, 30]
     assert compared == [
         ([10, 11], [7, 10, 15], 0.2),
+        ([11], [7, 10, 15, 16], 0.3),
         ([11], [6, 7, 10, 15, 16], 0.4),
         ([0, 0], every_length, 1.0),
         ([11], every_length, 1.0),
     ]
+
+
+def test_a_variant_that_is_a_candidate_is_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is nearest to itself, the first time that it is listed."""
+    compared = []
+    real = candidates.distances
+
+    def recorded(rows: Sequence[str], columns: Sequence[str], cutoff: float) -> np.ndarray:
+        compared.extend(rows)
+        return real(rows, columns, cutoff=cutoff)
+
+    monkeypatch.setattr(candidates, "distances", recorded)
+    there = [(0, 1), (1, 1), (0, 1), ()]
+    assert candidates.nearest([(0, 1), (1,), (), (1, 1)], there).tolist() == [0, 0, 3, 1]
+    assert set(compared) == set(candidates._texts([(1,)]))
 
 
 def test_small_cells_are_dropped_as_the_page_says() -> None:
@@ -87,11 +103,15 @@ def test_small_cells_are_dropped_as_the_page_says() -> None:
 def test_labels_are_characters_of_their_own() -> None:
     """One valid character each, also beyond the surrogates, and no two labels the same."""
     labels = [*range(300), *range(0xD700, 0xE100), 0x10000, 0x10F7FE]
-    texts = [candidates._text((label,)) for label in labels]
+    texts = candidates._texts([(label,) for label in labels])
     assert [len(text) for text in texts] == [1] * len(labels)
     assert len(set(texts)) == len(labels)
     assert "".join(texts) == "".join(texts).encode("utf-8").decode("utf-8")
-    assert candidates._text((3, 0xD7FF, 3)) == texts[3] + candidates._text((0xD7FF,)) + texts[3]
+    assert candidates._texts([(3, 0xD7FF, 3), (), (0xD7FF,)]) == [
+        texts[3] + texts[labels.index(0xD7FF)] + texts[3],
+        "",
+        texts[labels.index(0xD7FF)],
+    ]
     edge = [(0xD7FE,), (0xD7FF,), (0xD800,)]
     assert candidates.nearest(edge, edge).tolist() == [0, 1, 2]
 
@@ -173,6 +193,56 @@ def test_representatives_are_chosen_one_after_another() -> None:
             assert sorted(everything) == sorted(rest)
     assert candidates.representative({(0,): 5}, [], 0) == []
     assert candidates.representative({(0,): 5}, [(0,)], 3) == []
+
+
+@pytest.mark.parametrize("part", [0.0, 0.5, 1.0])
+def test_the_choice_goes_on_from_the_first_representatives(part: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If all variants are among the first ones, the choice is the greedy one, however many are chosen first."""
+    monkeypatch.setattr(candidates, "PART_OF_FIRST", part)
+    rng = np.random.default_rng(5)
+    for most in (2, 5, 8):
+        drawn = {variant: int(n) for variant, n in zip(_variants(rng, 12), rng.integers(1, 90, 12), strict=True)}
+        expected, closest = greedy({variant: Fraction(n) for variant, n in drawn.items()}, [], most)
+        assert closest > Fraction(1, 10**6), "choose another seed: floats could not distinguish these"
+        assert candidates.representative(drawn, [], most) == expected
+
+
+def test_the_first_representatives_are_found_among_the_most_frequent_variants(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The most frequent variant is alone; five others are near each other. Chosen among two variants, with their
+    own cases only, it is the first one. The next one is then the one in the middle of the others."""
+    drawn = {(0, 0, 0, 0): 9, (1, 1, 1, 1): 8, (1, 1, 1, 2): 7, (1, 1, 2, 1): 7, (1, 2, 1, 1): 7, (2, 1, 1, 1): 7}
+    assert candidates.representative(drawn, [], 2) == [(1, 1, 1, 1), (0, 0, 0, 0)]
+    monkeypatch.setattr(candidates, "FIRST", 2)
+    monkeypatch.setattr(candidates, "PART_OF_FIRST", 0.5)
+    assert candidates.representative(drawn, [], 2) == [(0, 0, 0, 0), (1, 1, 1, 1)]
+
+
+def test_no_more_representatives_are_chosen_first_than_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A design may ask for more than the first variants; each representative is chosen once."""
+    monkeypatch.setattr(candidates, "FIRST", 3)
+    drawn = dict.fromkeys(_variants(np.random.default_rng(3), 40), 1)
+    chosen = candidates.representative(drawn, [], 30)
+    assert len(set(chosen)) == len(chosen) == 30
+
+
+@pytest.mark.parametrize("chunk", [1, 3, 100])
+def test_distances_below_the_limit_of_a_text_are_computed(chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that equal it may be 1 instead: they bring no text nearer. Limits are ratios at which a length just
+    counts, and 0 and 1."""
+    monkeypatch.setattr(candidates, "CHUNK", chunk)
+    rng = np.random.default_rng(17)
+    variants = list(dict.fromkeys(_variants(rng, 120, labels=3, longest=70)))
+    texts = candidates._texts(variants)
+    limits = rng.choice([0.0, 0.1, 0.2, 0.25, 1 / 3, 0.4, 0.5, 1.0], len(texts))
+    order, between = candidates._compared(texts, texts[:40], limits)
+    assert sorted(order.tolist()) == list(range(len(texts)))
+    for row in range(40):
+        for column, place in enumerate(order.tolist()):
+            exact = distance(variants[row], variants[place])
+            if exact < limits[place] - 1e-9:
+                assert between[row, column] == pytest.approx(float(exact), abs=1e-6)
+            else:
+                assert between[row, column] >= limits[place] - 1e-6
 
 
 def test_of_equal_representatives_the_more_frequent_then_the_first_drawn() -> None:

@@ -381,7 +381,7 @@ def test_an_exchange_keeps_the_durations_of_each_pair(released: Released, data: 
     wanted = np.asarray(data.draw(st.lists(st.integers(0, 4000), min_size=cases, max_size=cases)), dtype=np.int64)
     drawn = duration.tolist()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(drawn_times, "PASSES_BY_RATIO", 0)
+        patch.setattr(drawn_times, "ROUNDS_A_STEP", 0)
         by_difference = drawn_times._exchanged(steps, duration, wanted, simulated(1))
     after = drawn_times._exchanged(steps, duration, wanted, simulated(1))
     assert duration.tolist() == drawn, "the drawn ones are not overwritten"
@@ -414,12 +414,12 @@ def test_a_case_that_takes_no_time_has_a_ratio() -> None:
     released: Released = [((0, 1), 2)]
     steps = drawn_times.ReleasedSteps.of(released, pairs_of(released, 2), 2)
     duration = np.asarray([1_000, 200_000], dtype=np.int64)
-    group = np.arange(2)
+    one, other = np.arange(1), np.arange(1, 2)
     sums = steps.sums(duration)
-    drawn_times._exchange_pairs(steps, group, duration, sums, np.asarray([0, 200_000]))
+    drawn_times._exchange_pairs(steps, one, other, duration, sums, np.asarray([0, 200_000]))
     assert duration.tolist() == [1_000, 200_000]
     assert sums.tolist() == [1_000, 200_000]
-    drawn_times._exchange_pairs(steps, group, duration, sums, np.asarray([200_000, 0]))
+    drawn_times._exchange_pairs(steps, one, other, duration, sums, np.asarray([200_000, 0]))
     assert duration.tolist() == [200_000, 1_000]
     assert sums.tolist() == [200_000, 1_000]
 
@@ -448,7 +448,8 @@ def test_an_exchange_that_changes_nothing_is_left_out() -> None:
     released: Released = [((0, 1), 2)]
     steps = drawn_times.ReleasedSteps.of(released, pairs_of(released, 2), 2)
     duration = np.asarray([1_000, 2_000], dtype=np.int64)
-    drawn_times._exchange_pairs(steps, np.arange(2), duration, steps.sums(duration), np.asarray([5_000, 5_000]))
+    one, other = np.arange(1), np.arange(1, 2)
+    drawn_times._exchange_pairs(steps, one, other, duration, steps.sums(duration), np.asarray([5_000, 5_000]))
     assert duration.tolist() == [1_000, 2_000]
 
 

@@ -184,15 +184,15 @@ def test_rare_traces_are_compared_if_few_draws_repeat_one() -> None:
     assert spreading.pool_size({}) == spreading.POOL
 
 
-def test_a_pool_has_ten_million_distances_at_most() -> None:
+def test_a_pool_has_five_million_distances_at_most() -> None:
     """With the usual number of candidates. Few of them have the whole pool, and very many the small one."""
     no_repeats = {(number,): 1 for number in range(3)}
     pool = spreading.pool_size(no_repeats)
-    assert spreading.affordable_pool(pool, Design().candidates) * Design().candidates == 10_000_000
+    assert spreading.affordable_pool(pool, Design().candidates) * Design().candidates == 5_000_000
     assert spreading.affordable_pool(pool, 200) == pool
     assert spreading.affordable_pool(pool, 50_000) == spreading.POOL
     assert spreading.affordable_pool(pool, 0) == pool
-    assert spreading.affordable_pool(20_000_000, 1) == 10_000_000
+    assert spreading.affordable_pool(20_000_000, 1) == 5_000_000
 
 
 def test_draws_divide_the_cases_of_the_model() -> None:

@@ -145,8 +145,9 @@ def test_the_sum_is_that_of_squares_and_entropy() -> None:
     """Half a square of each cell in deviations; a tenth of the relative entropy, which is 0 at the prior."""
     cases, prior, cell = np.asarray([2.0, 5.0]), np.asarray([1.0, 10.0]), _cell([1.0, 2.0], 6.0, 3.0)
     entropy = 2 * np.log(2) - 2 + 1 + 5 * np.log(0.5) - 5 + 10
-    assert fitting._sum(cases, prior, [cell.misfit(cases)], 0.1) == pytest.approx(0.1 * entropy + 2**2 / 2)
-    assert fitting._sum(prior, prior, [], 0.1) == 0
+    found = fitting._sum(prior, cases, np.log(cases / prior), cell.misfit(cases), 0.1)
+    assert found == pytest.approx(0.1 * entropy + 2**2 / 2)
+    assert fitting._sum(prior, prior, np.zeros(2), np.zeros(0), 0.1) == 0
 
 
 def test_fitted_traces_leave_as_whole_numbers() -> None:

@@ -1023,7 +1023,7 @@ def test_the_first_of_two_models_gives_fewer_traces(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(contexts.Model, "sample", sample)
     first = _level([[0, 0, 9 * UNIT], [0, 0, 0], [9 * UNIT, 0, 0]], 1e-3)
     second = ContextLevel(np.asarray([0]), np.asarray([[0, 0, 9 * UNIT]]), np.full(1, 1e-3))
-    for asked, of_first in ((6_000, 5_000), (700, 700)):
+    for asked, of_first in ((6_000, 2_000), (700, 700)):
         design = Design(activities=("a", "b"), sample=asked)
         synthetic.model_sample([first, second], design, EqualNoise(seed=7), is_small=False)
         assert sizes == [of_first, asked]

@@ -24,10 +24,11 @@ the shorter one with the weight of `SMOOTH` scales. Traces are drawn from it unt
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from itertools import chain
+from itertools import chain, pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -127,7 +128,7 @@ class VariantSteps:
     @classmethod
     def of(cls, variants: Sequence[Variant], labels: int) -> VariantSteps:
         """Return the steps of each variant, one after another."""
-        lengths = np.asarray([len(variant) + 1 for variant in variants], dtype=np.int64)
+        lengths = np.fromiter(map(len, variants), dtype=np.int64, count=len(variants)) + 1
         starts = starts_of(lengths)
         after = np.full(starts[-1], labels, dtype=np.int64)
         inner = np.ones(len(after), dtype=np.bool_)
@@ -159,16 +160,23 @@ class VariantSteps:
         """Return how often the variant takes each step, with the last `order` labels before it: int64[S]."""
         # The key of a step with too few labels reaches into the case before. It is never that of a step with enough
         # labels, whose weight would then depend on another case: the start is among its last labels, at another place.
-        keys, _ = self.keys(order)
-        step = keys * (self.labels + 1) + self.after
+        step, _ = self.keys(order)
+        step *= self.labels + 1
+        step += self.after
         steps = (self.labels + 1) ** (order + 1)
         # Among very many labels the steps are numbered anew, so that they fit 64 bits with their variant.
         if steps * len(self.variant) > MOST_KEYS:
             _, step = np.unique(step, return_inverse=True)
             steps = len(step)
-        in_variant = self.variant * steps + step
-        _, cell, times_taken = np.unique(in_variant, return_inverse=True, return_counts=True)
-        return times_taken[cell]
+        step += self.variant * steps
+        # Equal steps of a variant are a run in order.
+        by_step = np.argsort(step)
+        step = step[by_step]
+        run_begins = np.flatnonzero(np.diff(step, prepend=-1))
+        run_lengths = np.diff(run_begins, append=len(step))
+        times_taken = np.empty(len(step), dtype=np.int64)
+        times_taken[by_step] = np.repeat(run_lengths, run_lengths)
+        return times_taken
 
     def norms(self) -> Floats:
         """Return the L2 norm of the numbers of equal steps of each variant, float64[V]; each variant has a step."""
@@ -473,7 +481,8 @@ class Model:
         # Row r of the flat table has values between r and r + 1: one search finds the label in the row of each trace.
         # If rounding ends a row below 1, values beyond it are the end of the trace as well.
         flat = (upper + np.arange(len(upper))[:, None]).ravel()
-        traces = np.full((size, longest), -1, dtype=np.int32)
+        small = self.labels <= np.iinfo(np.int16).max  # half of the memory
+        traces = np.full((size, longest), -1, dtype=np.int16 if small else np.int32)
         live = np.arange(size)
 
         # All traces grow by one label a round; `live` are those that have not ended, `keys` their contexts
@@ -490,12 +499,15 @@ class Model:
             traces[live, place] = label
             keys = [label, *(_longer(key[going], label, radix) for key in keys[:-1])]
 
-        lengths = (traces >= 0).sum(axis=1)
-        drawn_counts: dict[Variant, int] = {}
-        for trace, length in zip(traces[:, : lengths.max(initial=0)].tolist(), lengths.tolist(), strict=True):
-            variant = tuple(trace[:length])
-            drawn_counts[variant] = drawn_counts.get(variant, 0) + 1
-        return drawn_counts
+        # Equal traces are found as equal bytes: a tuple for each draw would take several times as long.
+        width = max(int((traces >= 0).sum(axis=1).max(initial=0)), 1)
+        rows = np.ascontiguousarray(traces[:, :width])
+        times_drawn = Counter(rows.view(f"V{rows.itemsize * width}").ravel().tolist())
+        distinct = np.frombuffer(b"".join(times_drawn), dtype=rows.dtype).reshape(-1, width)
+        drawn_labels = distinct[distinct >= 0].tolist()
+        ends = starts_of((distinct >= 0).sum(axis=1)).tolist()
+        variants = (tuple(drawn_labels[begin:end]) for begin, end in pairwise(ends))
+        return dict(zip(variants, times_drawn.values(), strict=True))
 
     def _deepest(self, keys: list[Ints]) -> Ints:
         """Return the row of `chances` of the longest opened context of each trace."""

@@ -235,10 +235,4 @@ def _log_tail(x: Decimal) -> Decimal:
 
 
 def _first_distinct(variant: Iterable[int], most: int) -> list[int]:
-    distinct_labels: dict[int, None] = {}
-    for label in variant:
-        if label not in distinct_labels:
-            distinct_labels[label] = None
-            if len(distinct_labels) == most:
-                break
-    return list(distinct_labels)
+    return list(dict.fromkeys(variant))[:most]

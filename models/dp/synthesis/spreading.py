@@ -29,10 +29,10 @@ POOL = 2_000
 LARGE_POOL = 20_000
 """Drawn traces if few draws repeat one."""
 
-MOST_DISTANCES = 10_000_000
+MOST_DISTANCES = 5_000_000
 """Distances of drawn traces from candidates. Releases of BPIC 2012 at epsilon 1, which have a thousand
-candidates, are not better with twice as many (docs/decisions/139). Sepsis has three hundred, and needs the
-large pool."""
+candidates, are not better with twice as many, and worse with half of them (docs/decisions/144). Sepsis has
+three hundred, and needs the large pool."""
 
 REPEATED = 0.7
 """Share of draws that repeat a trace, from which `POOL` is enough.
@@ -196,5 +196,7 @@ def _near(
 
 def _pooled(drawn: Mapping[Variant, int], draw: NoiseSource, pool: int) -> Counter[Variant]:
     """Return `pool` of the draws of a trace that has a label, or all of them if they are fewer."""
-    draws = [variant for variant, n in drawn.items() if variant for _ in range(n)]
-    return Counter(draws[place] for place in draw.permutation(len(draws))[:pool].tolist())
+    variants = [variant for variant in drawn if variant]
+    place_of_draw = np.repeat(np.arange(len(variants)), [drawn[variant] for variant in variants])
+    chosen = place_of_draw[draw.permutation(len(place_of_draw))[:pool]]
+    return Counter({variants[place]: n for place, n in Counter(chosen.tolist()).items()})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate, chain, pairwise
 
 import numpy as np
 
@@ -48,8 +49,10 @@ class VariantCounts:
         simple = SimpleLog.from_log(log, cases=cases)
         names = sorted({str(value) for value in simple.alphabet}) if alphabet is None else list(alphabet)
         place = {name: rank for rank, name in enumerate(names)}
-        code = [place[str(value)] for value in simple.alphabet]
-        variants = tuple(tuple(code[label] for label in variant) for variant in simple.variants)
+        code = np.asarray([place[str(value)] for value in simple.alphabet], dtype=np.int64)
+        labels = code[np.fromiter(chain.from_iterable(simple.variants), dtype=np.int64)].tolist()
+        ends = accumulate(map(len, simple.variants), initial=0)
+        variants = tuple(tuple(labels[begin:end]) for begin, end in pairwise(ends))
         return cls(tuple(names), variants, amounts(simple.variant, simple.count, len(variants)))
 
     def without(self, excluded: Collection[Variant]) -> tuple[list[Variant], Ints]:

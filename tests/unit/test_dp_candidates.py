@@ -225,7 +225,7 @@ def test_no_more_representatives_are_chosen_first_than_there_are(monkeypatch: py
     assert len(set(chosen)) == len(chosen) == 30
 
 
-@pytest.mark.parametrize("chunk", [1, 3, 100])
+@pytest.mark.parametrize("chunk", [1, 2, 3, 5, 8, 100])
 def test_distances_below_the_limit_of_a_text_are_computed(chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Those that equal it may be 1 instead: they bring no text nearer. Limits are ratios at which a length just
     counts, and 0 and 1."""

@@ -443,6 +443,30 @@ def test_any_two_steps_of_a_pair_are_exchanged_in_the_end(monkeypatch: pytest.Mo
     assert drawn_times._exchanged(steps, duration, wanted, simulated(3)).tolist() == wanted.tolist()
 
 
+def test_a_step_takes_part_in_twelve_rounds_of_a_mean_case(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Twelve cases of one, two or six steps have 32. So there are 32 rounds, in each of which a case takes part with
+    one step at most. Those that meet are of one pair and of different cases."""
+    released: Released = [((0, 1), 4), ((0, 1, 0), 5), ((0, 1, 0, 1, 0, 1, 1), 3)]
+    steps = drawn_times.ReleasedSteps.of(released, pairs_of(released, 2), 2)
+    rounds = []
+
+    def recorded(_: object, one: np.ndarray, other: np.ndarray, *rest: object) -> None:
+        rounds.append((one.tolist(), other.tolist()))
+
+    monkeypatch.setattr(drawn_times, "_exchange_pairs", recorded)
+    duration = np.zeros(len(steps.pair), dtype=np.int64)
+    drawn_times._exchanged(steps, duration, steps.sums(duration), simulated(1))
+    assert len(rounds) == drawn_times.ROUNDS_A_STEP * 32 // 12 == 32
+    for one, other in rounds:
+        assert len(one) == len(other)
+        assert steps.pair[one].tolist() == steps.pair[other].tolist()
+        cases = steps.case[[*one, *other]].tolist()
+        assert len(set(cases)) == len(cases)
+    met = {step for one, other in rounds for step in (*one, *other)}
+    assert set(steps.pair[list(met)].tolist()) == {0, 1, 2}
+    assert {steps.case[step] for step in met} == set(range(12))
+
+
 def test_an_exchange_that_changes_nothing_is_left_out() -> None:
     """Two cases of one target are as near to it either way."""
     released: Released = [((0, 1), 2)]

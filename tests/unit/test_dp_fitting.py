@@ -8,7 +8,7 @@ from scipy.optimize import minimize
 from scipy.sparse import csr_array
 
 from models.dp.synthesis import fitting, spreading
-from models.dp.synthesis.contexts import UNIT, ContextLevel, step_weights
+from models.dp.synthesis.contexts import UNIT, ContextLevel, root_weights, step_weights
 from models.dp.synthesis.fitting import Cells, fit, fitted, follows, nearby
 from models.dp.synthesis.spreading import Spread
 from models.dp.synthetic import Design
@@ -129,6 +129,15 @@ def test_cells_of_the_first_level_by_hand() -> None:
     assert cells.deviation == pytest.approx(np.asarray([1, 1, 1, 2, 3]) * 2**0.5)
     without = follows(near, ContextLevel(np.arange(3), noisy, np.ones(3)), 2, step_weights)
     assert without.noisy.tolist() == [1, 2, 3, 6, 7]
+
+
+def test_a_label_beyond_the_model_changes_no_other_trace() -> None:
+    """Steps are numbered variant by variant, nine numbers each for two labels. The step from 0 to 11 would have
+    the number of the next variant's end after 0, which would then count as repeated."""
+    level = ContextLevel(np.arange(3), np.zeros((3, 3), dtype=np.int64), np.ones(3))
+    alone = follows(Spread(((0,),), np.arange(1), np.ones(1)), level, 1, root_weights)
+    beside = follows(Spread(((0, 11), (0,)), np.arange(2), np.ones(2)), level, 1, root_weights)
+    assert beside.of.toarray().tolist() == [[0, *row] for row in alone.of.toarray().tolist()]
 
 
 def test_cells_of_a_longer_context_by_hand() -> None:

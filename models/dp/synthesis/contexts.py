@@ -500,7 +500,7 @@ class Model:
             keys = [label, *(_longer(key[going], label, radix) for key in keys[:-1])]
 
         # Equal traces are found as equal bytes: a tuple for each draw would take several times as long.
-        width = max(int((traces >= 0).sum(axis=1).max(initial=0)), 1)
+        width = int((traces >= 0).sum(axis=1).max(initial=1))
         rows = np.ascontiguousarray(traces[:, :width])
         times_drawn = Counter(rows.view(f"V{rows.itemsize * width}").ravel().tolist())
         distinct = np.frombuffer(b"".join(times_drawn), dtype=rows.dtype).reshape(-1, width)

@@ -413,8 +413,7 @@ def _meeting(steps: ReleasedSteps, n_steps: Ints, draw: NoiseSource) -> tuple[In
     n_steps_each = n_steps[has_steps]
     chosen = starts_of(n_steps)[has_steps] + (draw.uniform(len(has_steps)) * n_steps_each).astype(np.int64)
     by_pair = chosen[np.argsort(steps.pair[chosen] + draw.uniform(len(chosen)))]  # at random within a pair
-    half = len(by_pair) // 2
-    one, other = by_pair[0 : 2 * half : 2], by_pair[1 : 2 * half : 2]
+    one, other = by_pair[:-1:2], by_pair[1::2]
     same_pair = steps.pair[one] == steps.pair[other]
     return one[same_pair], other[same_pair]
 

@@ -143,18 +143,36 @@ def common(column: Column, least: int, groups: Ints, cases: Ints | None = None) 
         int64[entries], how many cases each entry represents; None: one each.
     """
     values = (*(str(value) for value in column.values), OTHER)
+    # The order of a column's values depends on all cases of the log, and so would the choice among values of equally
+    # many cases: a later release would show another value of a case.
+    rank = np.empty(len(values), dtype=np.int64)
+    rank[sorted(range(len(values)), key=values.__getitem__)] = np.arange(len(values))
     codes = column.codes.copy()
     for group in np.unique(groups):
         rows = np.flatnonzero(groups == group)
         represented = None if cases is None else cases[rows]
-        codes[rows] = _common(column.codes[rows], least, len(values) - 1, represented)
+        codes[rows] = _common(column.codes[rows], least, rank, represented)
     return Column(codes, values).take(slice(None))
 
 
-def _common(codes: Codes, least: int, other: int, cases: Ints | None) -> Codes:
+def _common(codes: Codes, least: int, rank: Ints, cases: Ints | None) -> Codes:
+    """Return the codes of one group with the rare ones replaced by the last one, which is `other`.
+
+    Parameters
+    ----------
+    codes
+        int32[entries]; those below 0 are missing.
+    least
+        Least cases of a shown value.
+    rank
+        int64[values], place of each value in the order of the texts.
+    cases
+        As `common` takes them.
+    """
     kinds, places = np.unique(codes, return_inverse=True)
     counts = amounts(places, cases, len(kinds))
-    order = np.lexsort((kinds, counts))  # rarest first, ties in the order of the values
+    ranks = np.where(kinds == MISSING, -1, rank[kinds])
+    order = np.lexsort((ranks, counts))  # rarest first, ties in the order of the texts
     merged = total = 0
     for count in counts[order].tolist():
         if count >= least and (total == 0 or total >= least):
@@ -162,7 +180,7 @@ def _common(codes: Codes, least: int, other: int, cases: Ints | None) -> Codes:
         merged += 1
         total += count
     rare = kinds[order[:merged]]
-    return np.where(np.isin(codes, rare), other, codes).astype(np.int32)
+    return np.where(np.isin(codes, rare), len(rank) - 1, codes).astype(np.int32)
 
 
 PSEUDONYM = re.compile(r"r-[0-9a-f]{16}")

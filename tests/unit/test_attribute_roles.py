@@ -135,6 +135,17 @@ def test_no_released_value_is_of_fewer_cases_than_asked(cases: list[tuple[int, i
             assert {v for v in values if v != OTHER} == frequent
 
 
+def test_of_equally_frequent_values_one_is_hidden_whatever_the_order_of_the_log() -> None:
+    """A cohort has three cases of p, three of q and one without a value, which is hidden with p. In a later release a
+    new case comes first, with q: the cohort still shows q, else both releases together would tell the one case."""
+    cohort = ["p", "q", None, "q", "p", "p", "q"]
+    shown = common(Column.encode(cohort), 3, np.zeros(7, dtype=np.int64)).decode()
+    assert shown == [OTHER, "q", OTHER, "q", OTHER, OTHER, "q"]
+    for first in ("q", "p", "z", None):
+        later = Column.encode([first, *cohort])
+        assert common(later, 3, np.asarray([1] + [0] * 7)).decode()[1:] == shown
+
+
 def test_a_sensitive_attribute_stays_unless_a_publication_names_it(tmp_path: Path) -> None:
     """By default no value of it is in the public folder; named, it leaves with `other` for what few cases have, and
     the manifest, the audit of risk and what is linked on state it."""

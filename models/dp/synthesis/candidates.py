@@ -18,6 +18,7 @@ from fractions import Fraction
 from itertools import accumulate, chain, pairwise
 
 import numpy as np
+import numpy.typing as npt
 
 from models.dp.noise import NoiseSource, scale_for
 from models.dp.synthesis.table import Variant, VariantCounts
@@ -240,7 +241,7 @@ def _chosen(texts: Sequence[str], weights: Floats, to_nearest: Floats, most: int
     return chosen
 
 
-def _compared(texts: Sequence[str], frequent: Sequence[str], limits: Floats) -> tuple[Ints, Floats]:
+def _compared(texts: Sequence[str], frequent: Sequence[str], limits: Floats) -> tuple[Ints, npt.NDArray[np.float32]]:
     """Return the distances of texts from the frequent ones, as far as they are below a limit for each text.
 
     Parameters
@@ -260,7 +261,7 @@ def _compared(texts: Sequence[str], frequent: Sequence[str], limits: Floats) -> 
     lengths, frequent_lengths = _lengths(texts), _lengths(frequent)
     # Texts with about the same limit and about the same length are compared at once.
     group = np.searchsorted(CUTOFFS, limits)
-    order = np.lexsort((lengths, group))
+    order = np.lexsort((lengths, group)).astype(np.int64)
     group_starts = np.searchsorted(group[order], range(len(CUTOFFS) + 1)).tolist()
     between = np.ones((len(frequent), len(texts)), dtype=np.float32)
     for group_begin, group_end in pairwise(group_starts):

@@ -137,7 +137,7 @@ def test_no_released_value_is_of_fewer_cases_than_asked(cases: list[tuple[int, i
 
 def test_of_equally_frequent_values_one_is_hidden_whatever_the_order_of_the_log() -> None:
     """A cohort has three cases of p, three of q and one without a value, which is hidden with p. In a later release a
-    new case comes first, with q: the cohort still shows q, else both releases together would tell the one case."""
+    new case comes first. The cohort still shows q: else both releases together would single out the one case."""
     cohort = ["p", "q", None, "q", "p", "p", "q"]
     shown = common(Column.encode(cohort), 3, np.zeros(7, dtype=np.int64)).decode()
     assert shown == [OTHER, "q", OTHER, "q", OTHER, OTHER, "q"]

@@ -143,8 +143,8 @@ def common(column: Column, least: int, groups: Ints, cases: Ints | None = None) 
         int64[entries], how many cases each entry represents; None: one each.
     """
     values = (*(str(value) for value in column.values), OTHER)
-    # The order of a column's values depends on all cases of the log, and so would the choice among values of equally
-    # many cases: a later release would show another value of a case.
+    # The order of a column's values depends on all cases of the log, and so would the choice among values
+    # of equally many cases: a later release would show another value of a case.
     rank = np.empty(len(values), dtype=np.int64)
     rank[sorted(range(len(values)), key=values.__getitem__)] = np.arange(len(values))
     codes = column.codes.copy()

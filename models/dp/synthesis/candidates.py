@@ -60,8 +60,8 @@ FIRST = 500
 """Most frequent variants of a pool among which the first representatives are chosen, to bring these near."""
 
 PART_OF_FIRST = 0.35
-"""Part of the representatives that are chosen first. The mean distance of the pool is within a hundredth of the one
-with all chosen at once, and the choice takes half of the time (docs/decisions/144)."""
+"""Part of the representatives that are chosen first. The mean distance of the pool is within a hundredth of
+the one with all chosen at once, and the choice takes two thirds of the time or less (docs/decisions/144)."""
 
 CHUNK = 100
 """Variants of similar lengths compared at once."""
@@ -74,9 +74,10 @@ def nearest(variants: Sequence[Variant], candidates: Sequence[Variant]) -> Ints:
 
 
 def _nearest(texts: Sequence[str], candidates: Sequence[str]) -> tuple[Ints, Floats]:
-    """Return the place of the nearest candidate of each text, the first one of several, and the distance to it.
+    """Return the place of the nearest candidate of each text, and the distance to it.
 
-    It is looked for within a small distance first: most candidates of another length need no comparison.
+    Of several it is the first one. It is looked for within a small distance first: most candidates of another
+    length need no comparison.
     """
     lengths, candidate_lengths = _lengths(texts), _lengths(candidates)
     # A text that is a candidate is nearest to itself.
@@ -198,7 +199,13 @@ def representative(
     return [ranked[place] for place in chosen]
 
 
-def _chosen(texts: Sequence[str], weights: Floats, to_nearest: Floats, most: int, n_frequent: int) -> list[int]:
+def _chosen(
+    texts: Sequence[str],
+    weights: Floats,
+    to_nearest: Floats,
+    most: int,
+    n_frequent: int,
+) -> list[int]:
     """Return the places of so many texts that bring all texts nearest, in the order of the choice.
 
     Parameters
@@ -271,7 +278,8 @@ def _compared(texts: Sequence[str], frequent: Sequence[str], limits: Floats) -> 
             limit = float(limits[chunk].max())
             near = _may_be_within(limit, lengths[chunk], frequent_lengths)
             if len(near):
-                between[near, begin:end] = distances(_at(frequent, near), _at(texts, chunk), np.float32, limit)
+                rows, columns = _at(frequent, near), _at(texts, chunk)
+                between[near, begin:end] = distances(rows, columns, np.float32, limit)
     return order, between
 
 

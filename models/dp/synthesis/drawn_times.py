@@ -54,8 +54,8 @@ PASSES = 3
 """Exchanges of all durations. Each brings the cases nearer to the target times; a fourth changes hardly anything."""
 
 ROUNDS_A_STEP = 12
-"""Rounds of exchanges by ratio for each step of a mean case, so that a step takes part in about so many. Throughput
-times come as near to the target ones as with 20 passes over all steps, in less than half of the time
+"""Rounds of exchanges by ratio for each step of a mean case, so that a step takes part in about so many.
+Throughput times come as near to the target ones as with 20 passes over all steps, in less time
 (docs/decisions/144)."""
 
 MINUTE = 60 * SECOND
@@ -423,8 +423,8 @@ def _exchange_pairs(
 ) -> None:
     """Exchange durations of two steps if their cases' times come nearer to the target ones by ratio.
 
-    Each of the steps `one` is compared with the step of `other` at its place. No two of them are of the same case.
-    `duration` and `sums` are updated.
+    Each of the steps `one` is compared with the step of `other` at its place. No two of them are of the
+    same case. `duration` and `sums` are updated.
     """
     first, second = steps.case[one], steps.case[other]
     gain = duration[other] - duration[one]  # of the first case; the second one loses it

@@ -30,8 +30,8 @@ LARGE_POOL = 20_000
 """Drawn traces if few draws repeat one."""
 
 MOST_DISTANCES = 5_000_000
-"""Distances of drawn traces from candidates. With twice as many, releases of BPIC 2012 at epsilon 1, which have
-a thousand candidates, are no better, and those of BPIC 2013 have .0007 more similarity; with half as many
+"""Distances of drawn traces from candidates. With twice as many, releases of BPIC 2012 at epsilon 1, which
+have a thousand candidates, are no better, and those of BPIC 2013 have .0007 more similarity; with half as many
 BPIC 2012 has .0013 less (docs/decisions/144). Sepsis has three hundred candidates, and needs the large
 pool."""
 
